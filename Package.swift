@@ -1,0 +1,51 @@
+// swift-tools-version: 6.2
+
+import PackageDescription
+
+/// One list of strict settings for every Swift target.
+let strict: [SwiftSetting] = [
+  .swiftLanguageMode(.v6),
+  .enableUpcomingFeature("ExistentialAny"),
+  .enableUpcomingFeature("InternalImportsByDefault"),
+  .enableUpcomingFeature("MemberImportVisibility"),
+  .treatAllWarnings(as: .error),
+]
+
+func library(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+  .target(name: name, dependencies: dependencies, swiftSettings: strict)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+  .testTarget(name: name, dependencies: dependencies, swiftSettings: strict)
+}
+
+let package = Package(
+  name: "swift-websocket-handler",
+  products: [
+    .library(name: "WebSocketCore", targets: ["WebSocketCore"]),
+    .library(name: "WebSocketTransport", targets: ["WebSocketTransport"]),
+    .library(name: "WebSocketHandling", targets: ["WebSocketHandling"]),
+    .library(name: "WebSocketChat", targets: ["WebSocketChat"]),
+    .library(name: "WebSocketServing", targets: ["WebSocketServing"]),
+    .library(name: "WebSocketTesting", targets: ["WebSocketTesting"]),
+    .executable(name: "websocket", targets: ["websocket"]),
+  ],
+  targets: [
+    .target(name: "CSystem"),
+    library("WebSocketCore", []),
+    library("WebSocketTransport", ["CSystem", "WebSocketCore"]),
+    library("WebSocketHandling", ["WebSocketCore", "WebSocketTransport"]),
+    library("WebSocketChat", ["WebSocketHandling"]),
+    library("WebSocketServing", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling"]),
+    library(
+      "WebSocketTesting",
+      ["CSystem", "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing"]),
+    .executableTarget(
+      name: "websocket",
+      dependencies: [
+        "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketChat", "WebSocketServing",
+      ],
+      swiftSettings: strict),
+    tests("WebSocketCoreTests", ["WebSocketCore"]),
+  ]
+)

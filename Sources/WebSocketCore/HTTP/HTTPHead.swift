@@ -1,0 +1,56 @@
+/// The first line and the header fields of a request (RFC 7230 §3).
+public struct HTTPRequestHead: Sendable, Hashable {
+  /// The method, as written: `GET`.
+  public var method: String
+  /// The request target, as written: path and query.
+  public var target: String
+  /// The minor version of HTTP/1.
+  public var minorVersion: Int
+  /// The header fields.
+  public var fields: HTTPFields
+
+  package init(method: String = "GET", target: String, minorVersion: Int = 1, fields: HTTPFields = []) {
+    self.method = method
+    self.target = target
+    self.minorVersion = minorVersion
+    self.fields = fields
+  }
+
+  /// The target up to its query.
+  public var path: String { String(target.prefix { $0 != "?" }) }
+
+  /// The head as it goes over the wire.
+  package var encoded: [UInt8] {
+    encode(line: "\(method) \(target) HTTP/1.\(minorVersion)", fields: fields)
+  }
+}
+
+/// The first line and the header fields of a response (RFC 7230 §3).
+public struct HTTPResponseHead: Sendable, Hashable {
+  /// The status code, three digits.
+  public var status: Int
+  /// The reason phrase; may be empty.
+  public var reason: String
+  /// The minor version of HTTP/1.
+  public var minorVersion: Int
+  /// The header fields.
+  public var fields: HTTPFields
+
+  package init(status: Int, reason: String = "", minorVersion: Int = 1, fields: HTTPFields = []) {
+    self.status = status
+    self.reason = reason
+    self.minorVersion = minorVersion
+    self.fields = fields
+  }
+
+  /// The head as it goes over the wire.
+  package var encoded: [UInt8] {
+    encode(line: "HTTP/1.\(minorVersion) \(status) \(reason)", fields: fields)
+  }
+}
+
+private func encode(line: String, fields: HTTPFields) -> [UInt8] {
+  var text = line + "\r\n"
+  for field in fields { text += "\(field.name): \(field.value)\r\n" }
+  return Array((text + "\r\n").utf8)
+}

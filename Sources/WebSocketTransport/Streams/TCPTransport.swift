@@ -1,0 +1,54 @@
+/// A connected stream socket on an event loop.
+///
+/// The descriptor is closed when the last reference to the transport goes, never under somebody's hands; ``close()``
+/// ends the connection at once and forgets the handler.
+package final class TCPTransport: Transport {
+  private let descriptor: FileDescriptor
+  private let loop: EpollEventLoop
+  private let registration = Lock<Registration?>(nil)
+
+  package init(_ descriptor: consuming FileDescriptor, on loop: EpollEventLoop) {
+    Socket.disableDelay(descriptor)
+    self.descriptor = descriptor
+    self.loop = loop
+  }
+
+  package func start(_ handler: any TransportHandler) throws(TransportError) {
+    let made = try loop.register(descriptor.rawValue, Readiness(transport: self, handler: handler))
+    registration.withLock { $0 = made }
+  }
+
+  package func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadOutcome {
+    Socket.read(descriptor, into: buffer)
+  }
+
+  package func write(_ bytes: UnsafeRawBufferPointer) -> WriteOutcome {
+    Socket.write(descriptor, bytes)
+  }
+
+  package func finishWriting() { Socket.shutdown(descriptor, both: false) }
+
+  package func close() {
+    let made = registration.withLock { $0.take() }
+    if let made { loop.deregister(made, descriptor: descriptor.rawValue) }
+    Socket.shutdown(descriptor, both: true)
+  }
+
+  /// Makes ``close()`` reset the connection instead of ending it in order.
+  package func resetOnClose() { Socket.resetOnClose(descriptor) }
+
+  /// Ties the loop's news to the transport that they are about.
+  private final class Readiness: ReadinessHandler {
+    private let transport: TCPTransport
+    private let handler: any TransportHandler
+
+    init(transport: TCPTransport, handler: any TransportHandler) {
+      self.transport = transport
+      self.handler = handler
+    }
+
+    func isReady(readable: Bool, writable: Bool) {
+      handler.transportIsReady(transport, readable: readable, writable: writable)
+    }
+  }
+}
