@@ -1,0 +1,49 @@
+public import Dispatch
+public import WebSocketCore
+
+/// How a ``DefaultWebSocketHandler`` works, beyond what a request says.
+public struct HandlerConfiguration: Sendable {
+  /// Where a handler's callbacks run. They are serial and in order in each case.
+  public enum Callbacks: Sendable {
+    /// On a serial queue of the handler's own.
+    case privateQueue
+    /// On a serial queue of the handler's own that runs on this one.
+    case queue(DispatchQueue)
+    /// On the connection's event loop: fastest, must not block.
+    case eventLoop
+  }
+
+  /// Where callbacks run. Default: a private serial queue.
+  public var callbacks = Callbacks.privateQueue
+  /// What an incoming message may cost.
+  public var limits = ConnectionLimits()
+  /// The most that may wait to be sent, in bytes: payload plus 64 for each message. Default: 16 MiB.
+  ///
+  /// A send is refused as ``EngineError/WebSocketError/limitExceeded(_:size:limit:)`` when something waits and the
+  /// limit would be passed; one message up to the message limit always fits an empty queue.
+  public var sendQueueLimit = 16 << 20
+  /// The most that is kept of complete messages nobody has asked for, in bytes: payload plus 64 each. Default: 1 MiB.
+  ///
+  /// Above it the socket is not read until half of it is consumed, so that TCP holds the peer back.
+  public var receiveBufferLimit = 1 << 20
+  /// The most pings that wait for their pong. Default: 16.
+  public var maximumPingsOutstanding = 16
+  /// Whether JSON goes out as text messages. Default: true; false: binary.
+  public var sendsJSONAsText = true
+  /// Hears of the peer's pings and pongs, on the callbacks' thread. Pings are answered without it.
+  public var onControlFrame: (@Sendable (ControlFrameEvent) -> Void)?
+
+  /// The defaults.
+  public init() {}
+}
+
+/// A ping or a pong of the peer's.
+public enum ControlFrameEvent: Sendable, Hashable {
+  /// A ping with its payload; its pong is on its way.
+  case ping([UInt8])
+  /// A pong with its payload, and the time since its ping; nil where no ping waited for it.
+  case pong([UInt8], roundTrip: Duration?)
+}
+
+/// What a message costs in a queue beside its payload, in bytes.
+let messageOverhead = 64

@@ -1,0 +1,185 @@
+import WebSocketCore
+import WebSocketTransport
+
+/// Answers a send, a disconnect or a connect.
+package typealias Completion = @Sendable (Result<Void, EngineError.WebSocketError>) -> Void
+
+/// What waits to be written: bytes that are encoded, and behind them frames that are not yet.
+///
+/// Small frames are encoded at once, masked in the same pass that copies them; long payloads stay with their owner and
+/// are encoded in pieces that fit the cache.
+struct SendQueue: ~Copyable, Sendable {
+  /// A frame that waits to be encoded.
+  struct Waiting: Sendable {
+    var opcode: Opcode
+    var payload: Payload
+    /// Payload bytes encoded so far; -1 before the header.
+    var encoded = -1
+    var key: MaskingKey?
+    var completion: Completion?
+  }
+
+  /// A frame whose last byte ends at that position of the stream.
+  private struct Encoded: Sendable {
+    var end: Int
+    var cost: Int
+    var completion: Completion?
+  }
+
+  /// How much is encoded or written in one go.
+  static let pieceBytes = 64 << 10
+
+  private let role: Role
+  private var buffer = ByteBuffer()
+  private var waiting = Queue<Waiting>()
+  private var encoded = Queue<Encoded>()
+  private var encodedPosition = 0
+  private var writtenPosition = 0
+  private var keys = MaskingKeys()
+  /// Whether frames may be encoded: not before the opening handshake is done.
+  var isOpen = false
+  /// The cost of all messages that are not written: payload plus 64 each.
+  private(set) var cost = 0
+  private(set) var messageCount = 0
+
+  init(role: Role) { self.role = role }
+
+  var isEmpty: Bool { buffer.isEmpty && (waiting.isEmpty || !isOpen) }
+  /// Encoded bytes that wait.
+  var encodedBytes: Int { buffer.count }
+
+  /// Adds bytes that are no frame.
+  mutating func append(raw bytes: [UInt8]) {
+    bytes.withUnsafeBytes { buffer.append($0) }
+    encodedPosition += bytes.count
+  }
+
+  /// Adds a frame whose payload is encoded now where it is short, kept where it is not.
+  mutating func append(_ opcode: Opcode, _ payload: Payload, random: any RandomSource, completion: Completion?) {
+    let count = payload.count
+    cost += count + messageOverhead
+    messageCount += 1
+    if isOpen, waiting.isEmpty, count <= Self.pieceBytes / 4, buffer.count < Self.pieceBytes {
+      payload.withBytes { encode(opcode, $0, random: random) }
+      encoded.append(Encoded(end: encodedPosition, cost: count + messageOverhead, completion: completion))
+    } else {
+      waiting.append(Waiting(opcode: opcode, payload: payload, completion: completion))
+    }
+  }
+
+  /// Adds a short frame from borrowed bytes; false where it has to be kept instead.
+  mutating func appendBorrowed(
+    _ opcode: Opcode, _ bytes: UnsafeRawBufferPointer, random: any RandomSource
+  ) -> Bool {
+    guard isOpen, waiting.isEmpty, bytes.count <= Self.pieceBytes / 4, buffer.count < Self.pieceBytes else {
+      return false
+    }
+    cost += bytes.count + messageOverhead
+    messageCount += 1
+    encode(opcode, bytes, random: random)
+    encoded.append(Encoded(end: encodedPosition, cost: bytes.count + messageOverhead, completion: nil))
+    return true
+  }
+
+  /// Writes at most one piece.
+  mutating func writePiece(to transport: any Transport, random: any RandomSource) -> WriteOutcome {
+    if buffer.isEmpty { encodePiece(random: random) }
+    let outcome = transport.write(buffer.readable)
+    if case .wrote(let count) = outcome {
+      buffer.consume(count)
+      writtenPosition += count
+      if buffer.isEmpty, waiting.isEmpty { buffer.shrink() }
+    }
+    return outcome
+  }
+
+  /// Takes the next completion whose message is written, if it has one; nil when none is left.
+  mutating func nextWritten() -> Completion?? {
+    guard let first = encoded.first, first.end <= writtenPosition else { return nil }
+    _ = encoded.popFirst()
+    cost -= first.cost
+    messageCount -= 1
+    return .some(first.completion)
+  }
+
+  /// Takes back the frames of which no byte is encoded and returns their completions.
+  mutating func dropUnstarted() -> [Completion] {
+    let dropped = waiting.removeAll { $0.encoded < 0 }
+    for frame in dropped {
+      cost -= frame.payload.count + messageOverhead
+      messageCount -= 1
+    }
+    return dropped.compactMap(\.completion)
+  }
+
+  /// Forgets everything and returns the completions of what was not written.
+  mutating func removeAll() -> [Completion] {
+    let completions = encoded.removeAll().compactMap(\.completion) + waiting.removeAll().compactMap(\.completion)
+    buffer.removeAll()
+    (encodedPosition, writtenPosition, cost, messageCount, isOpen) = (0, 0, 0, 0, false)
+    return completions
+  }
+
+  private mutating func encode(_ opcode: Opcode, _ payload: UnsafeRawBufferPointer, random: any RandomSource) {
+    let key = role.masksItsFrames ? keys.next(from: random) : nil
+    let header = FrameHeader(opcode: opcode, payloadLength: payload.count, maskingKey: key)
+    let target = buffer.reserve(FrameHeader.maximumLength + payload.count)
+    let length = header.write(to: target)
+    copy(payload, to: target + length, key: key, offset: 0)
+    buffer.commit(length + payload.count)
+    encodedPosition += length + payload.count
+  }
+
+  /// Encodes the next piece of the frames that wait.
+  private mutating func encodePiece(random: any RandomSource) {
+    while isOpen, buffer.count < Self.pieceBytes, var frame = waiting.first {
+      let total = frame.payload.count
+      if frame.encoded < 0 {
+        frame.key = role.masksItsFrames ? keys.next(from: random) : nil
+        let header = FrameHeader(opcode: frame.opcode, payloadLength: total, maskingKey: frame.key)
+        let length = header.write(to: buffer.reserve(FrameHeader.maximumLength))
+        buffer.commit(length)
+        encodedPosition += length
+        frame.encoded = 0
+      }
+      let count = min(total - frame.encoded, max(0, Self.pieceBytes - buffer.count))
+      frame.payload.withBytes { bytes in
+        let piece = UnsafeRawBufferPointer(rebasing: bytes[frame.encoded..<frame.encoded + count])
+        copy(piece, to: buffer.reserve(count), key: frame.key, offset: frame.encoded)
+      }
+      buffer.commit(count)
+      encodedPosition += count
+      frame.encoded += count
+      if frame.encoded == total {
+        _ = waiting.popFirst()
+        encoded.append(
+          Encoded(end: encodedPosition, cost: total + messageOverhead, completion: frame.completion))
+      } else {
+        waiting.updateFirst { $0 = frame }
+      }
+    }
+  }
+
+  private func copy(
+    _ payload: UnsafeRawBufferPointer, to target: UnsafeMutableRawPointer, key: MaskingKey?, offset: Int
+  ) {
+    guard let source = payload.baseAddress, !payload.isEmpty else { return }
+    if let key {
+      key.copy(from: source, to: target, count: payload.count, offset: offset)
+    } else {
+      target.copyMemory(from: source, byteCount: payload.count)
+    }
+  }
+}
+
+/// Masking keys, taken from the random source 64 at a time: one system call each would cost more than the masking.
+struct MaskingKeys: Sendable {
+  private var bits: [UInt32] = []
+
+  mutating func next(from random: any RandomSource) -> MaskingKey {
+    if let next = bits.popLast() { return MaskingKey(bits: next) }
+    bits = [UInt32](repeating: 0, count: 64)
+    bits.withUnsafeMutableBytes { random.fill($0) }
+    return MaskingKey(bits: bits.removeLast())
+  }
+}
