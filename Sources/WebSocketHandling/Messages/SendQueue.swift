@@ -120,6 +120,20 @@ struct SendQueue: ~Copyable, Sendable {
     return completions
   }
 
+  /// Takes the completions from the frames, which stay.
+  mutating func takeCompletions() -> [Completion] {
+    var taken: [Completion] = []
+    for var frame in encoded.removeAll() {
+      if let completion = frame.completion.take() { taken.append(completion) }
+      encoded.append(frame)
+    }
+    for var frame in waiting.removeAll() {
+      if let completion = frame.completion.take() { taken.append(completion) }
+      waiting.append(frame)
+    }
+    return taken
+  }
+
   private mutating func encode(_ opcode: Opcode, _ payload: UnsafeRawBufferPointer, random: any RandomSource) {
     let key = role.masksItsFrames ? keys.next(from: random) : nil
     let header = FrameHeader(opcode: opcode, payloadLength: payload.count, maskingKey: key)

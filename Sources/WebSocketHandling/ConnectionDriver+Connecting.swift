@@ -1,0 +1,289 @@
+import Foundation
+package import WebSocketCore
+package import WebSocketTransport
+
+extension ConnectionDriver {
+  /// How long a refusal's body may take after its head.
+  private static let refusalBodyTimeout = Duration.seconds(2)
+
+  // MARK: - The client
+
+  /// Opens a connection: name, TCP, opening handshake, within one deadline.
+  package func connect(
+    _ endpoint: Endpoint, connectTimeout: Duration, closeTimeout: Duration, completion: @escaping Completion
+  ) {
+    let epoch = perform { state -> Int? in
+      switch state.io.phase {
+      case .connecting, .open:
+        fail(completion, .connectionFailed("WebSocket is already connected"), &state)
+        return nil
+      case .never, .ended: break
+      }
+      guard !endpoint.isSecure else {
+        fail(completion, .tls(.unavailable("this version offers no TLS: use a ws URL")), &state)
+        return nil
+      }
+      state.io.reset(phase: .connecting)
+      state.io.connectCompletion = completion
+      state.io.closeTimeout = closeTimeout
+      let epoch = state.io.epoch
+      state.io.connectTimer = loop.schedule(after: connectTimeout) { [self] in connectTimedOut(epoch) }
+      return epoch
+    }
+    guard let epoch else { return }
+    environment.resolver.resolve(host: endpoint.host, port: endpoint.port) { [self] result in
+      switch result {
+      case .success(let addresses): dial(addresses, endpoint, epoch)
+      case .failure(let error): failConnect(Self.error(for: error), epoch)
+      }
+    }
+  }
+
+  private func fail(_ completion: @escaping Completion, _ error: EngineError.WebSocketError, _ state: inout State) {
+    state.io.callbacks.append(.log(.error, error.description))
+    state.io.callbacks.append(.complete(completion, .failure(error)))
+  }
+
+  /// A call that failed before anything was done.
+  package func reject(_ completion: @escaping Completion, _ error: EngineError.WebSocketError) {
+    perform { fail(completion, error, &$0) }
+  }
+
+  private func dial(_ addresses: [SocketAddress], _ endpoint: Endpoint, _ epoch: Int) {
+    perform { state in
+      guard isConnecting(state, epoch) else { return }
+      state.io.dial = environment.dialer.dial(addresses, on: loop) { [self] result in
+        switch result {
+        case .success(let transport): begin(transport, endpoint, epoch)
+        case .failure(let error): failConnect(Self.error(for: error), epoch)
+        }
+      }
+    }
+  }
+
+  private func isConnecting(_ state: borrowing State, _ epoch: Int) -> Bool {
+    if case .connecting = state.io.phase { return state.io.epoch == epoch }
+    return false
+  }
+
+  /// Writes the opening handshake's request over the connected transport.
+  private func begin(_ transport: any Transport, _ endpoint: Endpoint, _ epoch: Int) {
+    let isWanted = perform { state in
+      guard isConnecting(state, epoch) else { return false }
+      state.io.dial = nil
+      let key = HandshakeKey(randomBytes: environment.random.bytes(HandshakeKey.byteCount))
+      let handshake = ClientHandshake(endpoint.handshake, key: key)
+      state.io.handshake = handshake
+      state.io.transport = transport
+      state.io.outgoing.append(raw: handshake.requestBytes)
+      do throws(TransportError) {
+        try transport.start(self)
+      } catch {
+        finishConnect(Self.error(for: error), &state)
+      }
+      return true
+    }
+    if isWanted { pump() } else { transport.close() }
+  }
+
+  /// Takes bytes of the answer; what follows its head goes to the machine.
+  func receiveAnswer(_ input: UnsafeMutableRawBufferPointer, _ state: inout State) {
+    guard var handshake = state.io.handshake else { return }
+    let verdict: ClientHandshake.Verdict
+    let wasRefused = handshake.isReadingRefusal
+    do throws(HandshakeFailure) {
+      verdict = try handshake.receive(input.bytes)
+    } catch {
+      return finishConnect(.handshakeFailed(error), &state)
+    }
+    state.io.handshake = handshake
+    switch verdict {
+    case .needsMore:
+      if handshake.isReadingRefusal, !wasRefused {
+        let epoch = state.io.epoch
+        _ = loop.schedule(after: Self.refusalBodyTimeout) { [self] in connectTimedOut(epoch) }
+      }
+    case .refused(let head, let body): refused(head, body, &state)
+    case .accepted(let head, let subprotocol, let end):
+      state.io.answer = HandshakeAnswer(status: head.status, headers: head.fields, subprotocol: subprotocol)
+      open(&state)
+      state.io.callbacks.append(.log(.info, "WebSocket connected"))
+      if let completion = state.io.connectCompletion.take() {
+        state.io.callbacks.append(.complete(completion, .success(())))
+      }
+      feed(UnsafeMutableRawBufferPointer(rebasing: input[end...]), &state)
+    }
+  }
+
+  private func open(_ state: inout State) {
+    state.io.handshake = nil
+    state.io.phase = .open
+    state.machine = ConnectionMachine(role: state.io.role, limits: configuration.limits)
+    state.io.outgoing.isOpen = true
+    if let timer = state.io.connectTimer.take() { loop.cancel(timer) }
+  }
+
+  private func refused(_ head: HTTPResponseHead, _ body: [UInt8], _ state: inout State) {
+    finishConnect(
+      .handshakeRefused(HandshakeRefusal(status: head.status, headers: head.fields, body: body)), &state)
+  }
+
+  /// The stream ended before the handshake did.
+  func answerEnded(_ state: inout State) {
+    guard let handshake = state.io.handshake else { return }
+    do throws(HandshakeFailure) {
+      if case .refused(let head, let body) = try handshake.streamEnded() { refused(head, body, &state) }
+    } catch {
+      finishConnect(.handshakeFailed(error), &state)
+    }
+  }
+
+  private func connectTimedOut(_ epoch: Int) {
+    perform { state in
+      guard isConnecting(state, epoch) else { return }
+      if state.io.handshake?.isReadingRefusal == true {
+        answerEnded(&state)
+      } else {
+        finishConnect(.timedOut(.connect), &state)
+      }
+    }
+  }
+
+  private func failConnect(_ error: EngineError.WebSocketError, _ epoch: Int) {
+    perform { state in
+      if isConnecting(state, epoch) { finishConnect(error, &state) }
+    }
+  }
+
+  /// Ends an attempt: `connect` first, then what waited for it, `disconnect` last.
+  func finishConnect(_ error: EngineError.WebSocketError, _ state: inout State) {
+    state.io.dial?.cancel()
+    state.io.dial = nil
+    state.io.handshake = nil
+    state.io.transport?.close()
+    state.io.transport = nil
+    state.io.cancelTimers()
+    state.io.phase = .never
+    state.io.epoch += 1
+    if let completion = state.io.connectCompletion.take() { fail(completion, error, &state) }
+    for completion in state.io.outgoing.removeAll() {
+      state.io.callbacks.append(.complete(completion, .failure(error)))
+    }
+    for pending in state.io.receives.removeAll() { state.io.callbacks.append(.received(pending, .failure(error))) }
+    for ping in state.io.pings.removeAll() {
+      state.io.callbacks.append(.pinged(ping.completion, .failure(error)))
+    }
+    for completion in state.io.disconnects { state.io.callbacks.append(.complete(completion, .success(()))) }
+    state.io.disconnects = []
+  }
+
+  private static func error(for error: TransportError) -> EngineError.WebSocketError {
+    switch error {
+    case .resolution(let host, let reason): .resolutionFailed(host: host, reason: reason)
+    case .connect(let address, let number):
+      .unreachable(address: address, errorNumber: number, reason: TransportError.text(number))
+    case .system(let call, let number):
+      .unreachable(address: call, errorNumber: number, reason: TransportError.text(number))
+    }
+  }
+
+  // MARK: - The server
+
+  /// Takes over a connection whose opening handshake is done; `bytes` came behind the request.
+  package func accept(_ transport: any Transport, bytes: [UInt8], closeTimeout: Duration) {
+    perform { state in
+      state.io.reset(phase: .open)
+      state.io.closeTimeout = closeTimeout
+      state.io.transport = transport
+      open(&state)
+      var input = bytes
+      input.withUnsafeMutableBytes { feed($0, &state) }
+      do throws(TransportError) {
+        try transport.start(self)
+      } catch {
+        state.machine.transportEnded(.aborted, into: &state.io)
+      }
+    }
+    pump()
+  }
+
+  // MARK: - Closing
+
+  /// Starts the closing handshake, or gives a connect up; see ``WebSocketHandler/disconnect(completion:)``.
+  package func disconnect(_ payload: ClosePayload, completion: Completion?) {
+    perform { state in
+      switch state.io.phase {
+      case .never, .ended:
+        if let completion { fail(completion, .connectionFailed("WebSocket is not connected"), &state) }
+      case .connecting:
+        if let completion { state.io.disconnects.append(completion) }
+        finishConnect(.cancelled, &state)
+      case .open:
+        if let completion { state.io.disconnects.append(completion) }
+        state.io.isDisconnecting = true
+        state.machine.close(payload, into: &state.io)
+      }
+    }
+    pump()
+    resumeReading()
+  }
+
+  /// Ends the connection at once, without a closing handshake.
+  package func abort() {
+    perform { state in
+      switch state.io.phase {
+      case .connecting: finishConnect(.cancelled, &state)
+      case .open: state.machine.transportEnded(.aborted, into: &state.io)
+      case .never, .ended: break
+      }
+    }
+  }
+
+  /// The last reference is gone: closes with 1001 and fails what waits as cancelled.
+  package func release() {
+    perform { state in
+      for completion in state.io.outgoing.takeCompletions() {
+        state.io.callbacks.append(.complete(completion, .failure(.cancelled)))
+      }
+      for pending in state.io.receives.removeAll() {
+        state.io.callbacks.append(.received(pending, .failure(.cancelled)))
+      }
+      for ping in state.io.pings.removeAll() {
+        state.io.callbacks.append(.pinged(ping.completion, .failure(.cancelled)))
+      }
+      state.io.receiver = nil
+    }
+    disconnect(ClosePayload(sending: .goingAway) ?? .empty, completion: nil)
+  }
+
+  // MARK: - Pings and facts
+
+  /// Sends a ping and answers with the time to its pong.
+  package func ping(_ completion: @escaping @Sendable (Result<Duration, EngineError.WebSocketError>) -> Void) {
+    perform { state in
+      var error: EngineError.WebSocketError?
+      switch state.io.phase {
+      case .never: error = .messageSendFailed("WebSocket is not connected")
+      case .ended(let record): error = .closed(record)
+      case .connecting: break
+      case .open: if !state.machine.state.canSend { error = .closing }
+      }
+      let limit = configuration.maximumPingsOutstanding
+      if error == nil, state.io.pings.count >= limit {
+        error = .limitExceeded(.pings, size: state.io.pings.count + 1, limit: limit)
+      }
+      if let error {
+        state.io.callbacks.append(.pinged(completion, .failure(error)))
+        return
+      }
+      let payload = environment.random.bytes(8)
+      state.io.pings.append(
+        DriverIO.OutstandingPing(payload: payload, sentAt: loop.now, completion: completion))
+      state.io.outgoing.append(.ping, .bytes(payload), random: environment.random, completion: nil)
+    }
+    pump()
+  }
+
+  /// The server's answer to the opening handshake of the current or last connection.
+  package var answer: HandshakeAnswer? { state.withLock { $0.io.answer } }
+}
