@@ -1,0 +1,193 @@
+import WebSocketCore
+import WebSocketTransport
+
+/// What a server does with an opening handshake.
+package enum Admission: Sendable, Hashable {
+  case accept
+  /// Answers with that status and ends the connection.
+  case refuse(status: Int)
+  /// Never answers.
+  case stall
+}
+
+/// One opening handshake on a new connection: reads the request, writes the answer, hands the connection over.
+final class ServerOpening: TransportHandler {
+  /// An agreed handshake, and the bytes that came after the request's head.
+  struct Opened: Sendable {
+    var head: HTTPRequestHead
+    var subprotocol: String?
+    var transport: any Transport
+    var bytes: [UInt8]
+  }
+
+  private enum Phase: Sendable {
+    case reading(ServerHandshake)
+    /// Writing the answer, of which the first `written` bytes are out; `opened` nil: a refusal.
+    case answering([UInt8], written: Int, opened: Opened?)
+    /// The answer was a refusal; waiting for the peer's end, so that unread bytes do not reset the answer away.
+    case draining
+    case stalled
+    case done
+  }
+
+  private struct State: Sendable {
+    var phase = Phase.reading(ServerHandshake())
+    var timer: LoopTimer?
+  }
+
+  private enum Step: Sendable {
+    case wait
+    case decide(ServerHandshake.Offer, bytes: [UInt8])
+    case open(Opened)
+    case end
+  }
+
+  /// The time from TCP's beginning to the last byte of our answer.
+  static let deadline = Duration.seconds(10)
+
+  private let transport: HandoverTransport
+  private let loop: any EventLoop
+  private let subprotocols: [String]
+  private let admit: @Sendable (HTTPRequestHead) -> Admission
+  private let completion: @Sendable (Opened?) -> Void
+  private let state = Lock(State())
+
+  /// - Parameter completion: called once, on the loop's thread or that of ``close()``; nil: no connection came of it.
+  init(
+    _ transport: any Transport, on loop: any EventLoop, subprotocols: [String],
+    admit: @escaping @Sendable (HTTPRequestHead) -> Admission, completion: @escaping @Sendable (Opened?) -> Void
+  ) {
+    self.transport = HandoverTransport(transport, on: loop)
+    self.loop = loop
+    self.subprotocols = subprotocols
+    self.admit = admit
+    self.completion = completion
+  }
+
+  func start() {
+    let timer = loop.schedule(after: Self.deadline) { [weak self] in self?.close() }
+    state.withLock { $0.timer = timer }
+    do throws(TransportError) { try transport.start(self) } catch { close() }
+  }
+
+  /// Gives the handshake up and ends TCP.
+  ///
+  /// Does nothing once the connection was handed over.
+  func close() { perform(.end) }
+
+  func transportIsReady(_ transport: any Transport, readable: Bool, writable: Bool) {
+    perform(state.withLock { advance(&$0) })
+  }
+
+  private func perform(_ step: Step) {
+    switch step {
+    case .wait: break
+    case .decide(let offer, let bytes):
+      decide(offer, bytes)
+    case .open(let opened):
+      completion(opened)
+    case .end:
+      let wasOpen = state.withLock { state in
+        if case .done = state.phase { return false }
+        finish(&state)
+        return true
+      }
+      guard wasOpen else { return }
+      transport.close()
+      completion(nil)
+    }
+  }
+
+  /// Takes the step that the transport allows now.
+  private func advance(_ state: inout State) -> Step {
+    while true {
+      switch state.phase {
+      case .reading(var handshake):
+        switch transport.read(into: loop.readBuffer) {
+        case .wouldBlock: return .wait
+        case .end: return .end
+        case .bytes(let count):
+          let input = UnsafeRawBufferPointer(rebasing: loop.readBuffer[..<count])
+          switch handshake.receive(input.bytes) {
+          case .needsMore: state.phase = .reading(handshake)
+          case .plain(let head): state.phase = .answering(Self.answer(plain: head), written: 0, opened: nil)
+          case .refuse(let head): state.phase = .answering(head.encoded, written: 0, opened: nil)
+          case .upgrade(let offer, let end):
+            // Nothing is read until the decision has been made.
+            state.phase = .stalled
+            return .decide(offer, bytes: Array(input[end...]))
+          }
+        }
+      case .answering(let bytes, var written, let opened):
+        let outcome = bytes.withUnsafeBytes { transport.write(UnsafeRawBufferPointer(rebasing: $0[written...])) }
+        switch outcome {
+        case .wouldBlock: return .wait
+        case .failed: return .end
+        case .wrote(let count): written += count
+        }
+        state.phase = .answering(bytes, written: written, opened: opened)
+        guard written == bytes.count else { continue }
+        if let opened {
+          finish(&state)
+          return .open(opened)
+        }
+        transport.finishWriting()
+        state.phase = .draining
+      case .draining:
+        switch transport.read(into: loop.readBuffer) {
+        case .bytes: continue
+        case .wouldBlock: return .wait
+        case .end: return .end
+        }
+      case .stalled, .done: return .wait
+      }
+    }
+  }
+
+  private func decide(_ offer: ServerHandshake.Offer, _ bytes: [UInt8]) {
+    let answer: Phase
+    switch admit(offer.head) {
+    case .accept:
+      let subprotocol = offer.subprotocols.first { subprotocols.contains($0) }
+      answer = .answering(
+        offer.accepted(subprotocol: subprotocol).encoded, written: 0,
+        opened: Opened(head: offer.head, subprotocol: subprotocol, transport: transport, bytes: bytes))
+    case .refuse(let status):
+      let fields: HTTPFields = [
+        HTTPField(name: "Connection", value: "close"), HTTPField(name: "Content-Length", value: "0"),
+      ]
+      answer = .answering(
+        HTTPResponseHead(status: status, reason: "Refused", fields: fields).encoded, written: 0, opened: nil)
+    case .stall:
+      state.withLock { state in
+        if let timer = state.timer.take() { loop.cancel(timer) }
+      }
+      return
+    }
+    let step = state.withLock { state -> Step in
+      guard case .stalled = state.phase else { return .wait }
+      state.phase = answer
+      return advance(&state)
+    }
+    perform(step)
+  }
+
+  private func finish(_ state: inout State) {
+    state.phase = .done
+    if let timer = state.timer.take() { loop.cancel(timer) }
+  }
+
+  /// The answer to a request that asks for no upgrade (RFC 7231 §6.5.15).
+  private static func answer(plain head: HTTPRequestHead) -> [UInt8] {
+    let body = Array("This is a WebSocket server. Connect with a WebSocket client.\n".utf8)
+    let fields: HTTPFields = [
+      HTTPField(name: "Upgrade", value: "websocket"),
+      HTTPField(name: "Connection", value: "Upgrade, close"),
+      HTTPField(name: "Sec-WebSocket-Version", value: "13"),
+      HTTPField(name: "Content-Type", value: "text/plain; charset=utf-8"),
+      HTTPField(name: "Content-Length", value: String(body.count)),
+    ]
+    let answer = HTTPResponseHead(status: 426, reason: "Upgrade Required", fields: fields).encoded
+    return head.method == "HEAD" ? answer : answer + body
+  }
+}
