@@ -1,0 +1,44 @@
+# `websocket connect` says in one line what was wrong, and exits with 1.
+set -euo pipefail
+work=$(mktemp -d)
+python3 - "$work" <<'PY' &
+import socket, sys, threading, time
+answers = {
+    "no-http": b"220 mail.example ESMTP\r\n",
+    "not-found": b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+    "wrong-accept": b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                    b"Sec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n\r\n",
+    "silent": None,
+}
+def serve(name, answer):
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    with open(f"{sys.argv[1]}/{name}", "w") as file:
+        file.write(str(listener.getsockname()[1]))
+    open(f"{sys.argv[1]}/{name}.ready", "w").close()
+    while True:
+        connection, _ = listener.accept()
+        connection.recv(4096)
+        if answer is not None:
+            connection.sendall(answer)
+        threading.Thread(target=lambda c=connection: c.recv(1), daemon=True).start()
+closed = socket.socket()
+closed.bind(("127.0.0.1", 0))  # bound and not listening: connecting to it is refused
+with open(f"{sys.argv[1]}/refused", "w") as file:
+    file.write(str(closed.getsockname()[1]))
+open(f"{sys.argv[1]}/refused.ready", "w").close()
+for name, answer in answers.items():
+    threading.Thread(target=serve, args=(name, answer), daemon=True).start()
+time.sleep(60)
+PY
+peer=$!
+trap 'kill $peer 2>/dev/null || true; rm -rf "$work"' EXIT
+for case in no-http not-found wrong-accept silent refused; do
+  for _ in $(seq 100); do [[ -f $work/$case.ready ]] && break; sleep 0.05; done
+  status=0
+  said=$(timeout 20 .build/debug/websocket connect "ws://127.0.0.1:$(cat "$work/$case")/" --connect-timeout 1 \
+    2>&1 >/dev/null </dev/null) || status=$?
+  echo "$case: exit $status: $said"
+  [[ $status -eq 1 && $(wc -l <<<"$said") -eq 1 && -n $said ]]
+done
