@@ -47,5 +47,6 @@ let package = Package(
       ],
       swiftSettings: strict),
     tests("WebSocketCoreTests", ["WebSocketCore"]),
+    tests("WebSocketServingTests", ["WebSocketHandling", "WebSocketServing", "WebSocketTesting"]),
   ]
 )

@@ -1,0 +1,137 @@
+import Foundation
+import Testing
+import WebSocketHandling
+import WebSocketServing
+import WebSocketTesting
+
+/// A handler connected to a server, with its calls as async functions.
+private struct Client {
+  let handler = DefaultWebSocketHandler(logger: DefaultLogger(minimumLevel: .error))
+
+  func connect(_ request: NetworkRequest) async throws {
+    try await withCheckedThrowingContinuation { continuation in
+      handler.connect(request: request) { continuation.resume(with: $0) }
+    }
+  }
+
+  func send(_ message: WebSocketMessage) async throws {
+    try await withCheckedThrowingContinuation { continuation in
+      handler.send(message: message) { continuation.resume(with: $0) }
+    }
+  }
+
+  func receive() async throws -> WebSocketMessage {
+    try await withCheckedThrowingContinuation { continuation in
+      handler.receive { (result: Result<WebSocketMessage, EngineError.WebSocketError>) in
+        continuation.resume(with: result)
+      }
+    }
+  }
+
+  func disconnect() async throws {
+    try await withCheckedThrowingContinuation { continuation in
+      handler.disconnect { continuation.resume(with: $0) }
+    }
+  }
+}
+
+@Suite("Server and client over loopback", .timeLimit(.minutes(1)))
+struct EchoTests {
+  /// The lengths at which the frame's header changes its form (RFC 6455 §5.2), and more than one read takes.
+  static let lengths = [0, 125, 126, 65_535, 65_536, 1 << 20]
+
+  @Test("binary comes back", arguments: lengths)
+  func binaryComesBack(length: Int) async throws {
+    let server = try WebSocketServer.echo()
+    let client = Client()
+    try await client.connect(NetworkRequest(url: server.url))
+    let message = WebSocketMessage.binary(Data((0..<length).map { UInt8(truncatingIfNeeded: $0) }))
+    try await client.send(message)
+    #expect(try await client.receive() == message)
+    try await client.disconnect()
+  }
+
+  @Test("text comes back", arguments: lengths)
+  func textComesBack(length: Int) async throws {
+    let server = try WebSocketServer.echo()
+    let client = Client()
+    try await client.connect(NetworkRequest(url: server.url))
+    let message = WebSocketMessage.text(
+      String(repeating: "é", count: length / 2) + String(repeating: "x", count: length % 2))
+    try await client.send(message)
+    #expect(try await client.receive() == message)
+    try await client.disconnect()
+  }
+
+  @Test func `a close of the client's reaches the server clean`() async throws {
+    let (records, continuation) = AsyncStream.makeStream(of: CloseRecord.self)
+    let server = try WebSocketServer { connection in connection.onClose { continuation.yield($0) } }
+    let client = Client()
+    try await client.connect(NetworkRequest(url: server.url))
+    try await client.disconnect()
+    var iterator = records.makeAsyncIterator()
+    let record = await iterator.next()
+    #expect(record?.code == .normalClosure)
+    #expect(record?.isClean == true)
+    #expect(record?.initiator == .peer)
+  }
+
+  @Test func `the first subprotocol of the client's that the server speaks is chosen`() async throws {
+    let server = try WebSocketServer.echo(subprotocols: ["one", "two"])
+    let client = Client()
+    try await client.connect(NetworkRequest(url: server.url, subprotocols: ["three", "two", "one"]))
+    #expect(client.handler.handshake?.subprotocol == "two")
+    try await client.disconnect()
+  }
+
+  @Test func `a room sends every message to every member`() async throws {
+    let (joined, continuation) = AsyncStream.makeStream(of: Void.self)
+    let server = try LoopbackServer(.room) { _ in continuation.yield() }
+    let clients = [Client(), Client()]
+    for client in clients { try await client.connect(NetworkRequest(url: server.url)) }
+    var iterator = joined.makeAsyncIterator()
+    for _ in clients { await iterator.next() }
+    try await clients[0].send(.text("hello"))
+    for client in clients { #expect(try await client.receive() == .text("hello")) }
+    for client in clients { try await client.disconnect() }
+  }
+
+  @Test func `a cut connection ends unclean`() async throws {
+    let (joined, continuation) = AsyncStream.makeStream(of: Void.self)
+    let server = try LoopbackServer { _ in continuation.yield() }
+    let client = Client()
+    try await client.connect(NetworkRequest(url: server.url))
+    var iterator = joined.makeAsyncIterator()
+    await iterator.next()
+    server.dropAll()
+    await #expect {
+      _ = try await client.receive()
+    } throws: { error in
+      guard case .closed(let record) = error as? EngineError.WebSocketError else { return false }
+      return !record.isClean && record.code == .abnormalClosure
+    }
+  }
+
+  @Test func `a refusal carries its status`() async throws {
+    let server = try LoopbackServer()
+    server.refuse(status: 503)
+    let client = Client()
+    await #expect {
+      try await client.connect(NetworkRequest(url: server.url))
+    } throws: { error in
+      guard case .handshakeRefused(let refusal) = error as? EngineError.WebSocketError else { return false }
+      return refusal.status == 503
+    }
+    server.accept()
+    try await client.connect(NetworkRequest(url: server.url))
+    try await client.disconnect()
+  }
+
+  @Test func `a stalled handshake meets the connect deadline`() async throws {
+    let server = try LoopbackServer()
+    server.stall()
+    await #expect(throws: EngineError.WebSocketError.timedOut(.connect)) {
+      try await Client().connect(NetworkRequest(url: server.url, connectTimeout: .milliseconds(100)))
+    }
+  }
+}
