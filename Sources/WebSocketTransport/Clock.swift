@@ -6,7 +6,9 @@ package struct Instant: Sendable, Hashable, Comparable {
 
   package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
 
-  /// The system's monotonic clock. It stands still while the machine sleeps.
+  /// The system's monotonic clock.
+  ///
+  /// It stands still while the machine sleeps.
   package static var now: Instant {
     var time = timespec()
     clock_gettime(CLOCK_MONOTONIC, &time)

@@ -1,7 +1,9 @@
 package import Dispatch
 
 /// Everything that a connection takes from the outside: loop and clock, callbacks' thread, random bytes, names,
-/// sockets. The system's is the default; tests bring a manual one.
+/// sockets.
+///
+/// The system's is the default; tests bring a manual one.
 public struct Environment: Sendable {
   package var makeLoop: @Sendable () -> any EventLoop
   /// Overrides where callbacks run; nil: where the handler's configuration says.

@@ -26,7 +26,9 @@ package struct Lock<State: ~Copyable & Sendable>: ~Copyable, @unchecked Sendable
     state.deallocate()
   }
 
-  /// Runs `body` with the value, alone. Never calls the user's code inside; not recursive.
+  /// Runs `body` with the value, alone.
+  ///
+  /// Never calls the user's code inside; not recursive.
   @inline(__always)
   package func withLock<Result: ~Copyable, Failure: Error>(
     _ body: (inout State) throws(Failure) -> Result

@@ -43,7 +43,9 @@ package struct MaskingKey: Sendable, Hashable {
   }
 
   /// Copies `count` octets from `source` to `target`, masking or unmasking them on the way, so that the bytes are
-  /// touched once. `source` and `target` are equal or do not overlap; both hold at least `count` octets.
+  /// touched once.
+  ///
+  /// `source` and `target` are equal or do not overlap; both hold at least `count` octets.
   ///
   /// Eight octets at a time with unaligned loads and stores, which the compiler turns into vector instructions; the
   /// tail goes by 8, 4 and 1, never octet by octet over a whole vector.

@@ -14,22 +14,31 @@ package struct UTF8Validator: Sendable, Equatable {
   /// Whether no scalar is half read.
   package var isAtScalarBoundary: Bool { missing == 0 }
 
-  /// Takes the next piece; false at the first impossible byte. Afterwards the validator is of no more use.
+  /// Takes the next piece; false at the first impossible byte.
+  ///
+  /// Afterwards the validator is of no more use.
   package mutating func accepts(_ piece: RawSpan) -> Bool {
+    validPrefix(of: piece) == piece.byteCount
+  }
+
+  /// Takes the next piece and returns how many of its bytes come before the first impossible one, or all of them.
+  package mutating func validPrefix(of piece: RawSpan) -> Int {
     let count = piece.byteCount
     var index = 0
     while index < count {
       if missing == 0 {
         index = endOfASCII(in: piece, from: index)
-        if index == count { return true }
+        if index == count { return count }
       }
-      guard accepts(piece.unsafeLoad(fromByteOffset: index, as: UInt8.self)) else { return false }
+      guard accepts(piece.unsafeLoad(fromByteOffset: index, as: UInt8.self)) else { return index }
       index += 1
     }
-    return true
+    return count
   }
 
-  /// The index of the first byte at or after `start` that is not ASCII, or the end. Loads are bounds-checked.
+  /// The index of the first byte at or after `start` that is not ASCII, or the end.
+  ///
+  /// Loads are bounds-checked.
   private func endOfASCII(in piece: RawSpan, from start: Int) -> Int {
     let count = piece.byteCount
     var index = start

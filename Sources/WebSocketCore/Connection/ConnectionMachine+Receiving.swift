@@ -1,5 +1,7 @@
 extension ConnectionMachine {
-  /// Takes bytes of the peer's. Masked payloads are unmasked in place.
+  /// Takes bytes of the peer's.
+  ///
+  /// Masked payloads are unmasked in place.
   package mutating func receive<Sink: ConnectionSink & ~Copyable>(
     _ input: inout MutableRawSpan, into sink: inout Sink
   ) {
@@ -88,7 +90,12 @@ extension ConnectionMachine {
       return
     }
     if message?.kind == .text {
-      guard message?.validator.accepts(input.extracting(piece)) == true else { throw .invalidUTF8 }
+      let valid = message?.validator.validPrefix(of: input.extracting(piece)) ?? 0
+      guard valid == piece.count else {
+        // What came before the impossible byte is passed on, as it would be had the input been cut there.
+        if valid > 0 { sink.payload(piece.lowerBound..<(piece.lowerBound + valid)) }
+        throw .invalidUTF8
+      }
     }
     if !piece.isEmpty { sink.payload(piece) }
     if isComplete, header.isFinal, let ended = message {
@@ -98,7 +105,9 @@ extension ConnectionMachine {
     }
   }
 
-  /// A complete control frame (RFC 6455 §5.5). A ping is answered while this endpoint may still send.
+  /// A complete control frame (RFC 6455 §5.5).
+  ///
+  /// A ping is answered while this endpoint may still send.
   private mutating func receiveControlFrame<Sink: ConnectionSink & ~Copyable>(
     _ opcode: Opcode, into sink: inout Sink
   ) throws(ProtocolViolation) {

@@ -49,7 +49,9 @@ package struct ConnectionMachine: ~Copyable, Sendable {
 
   // MARK: - Commands
 
-  /// Starts the closing handshake (RFC 6455 §7.1.2). Does nothing where one is under way or over.
+  /// Starts the closing handshake (RFC 6455 §7.1.2).
+  ///
+  /// Does nothing where one is under way or over.
   package mutating func close<Sink: ConnectionSink & ~Copyable>(_ payload: ClosePayload, into sink: inout Sink) {
     switch state {
     case .open:

@@ -1,5 +1,6 @@
-/// A way in which the peer broke the protocol or one of this endpoint's limits. Each fails the connection
-/// (RFC 6455 §7.1.7) with its ``closeCode``.
+/// A way in which the peer broke the protocol or one of this endpoint's limits.
+///
+/// Each fails the connection (RFC 6455 §7.1.7) with its ``closeCode``.
 public enum ProtocolViolation: Error, Sendable, Hashable {
   /// RSV1 to RSV3 set without an extension that gives them a meaning (§5.2). The bits as they stand in the octet.
   case reservedBits(UInt8)

@@ -1,7 +1,11 @@
-/// Why a connection was closed, as a number (RFC 6455 §7.4). Any number can be held; ``mayBeSent`` says which may travel.
+/// Why a connection was closed, as a number (RFC 6455 §7.4).
+///
+/// Any number can be held; ``mayBeSent`` says which may travel.
 public struct CloseCode: RawRepresentable, Sendable, Hashable {
+  /// The number, as it travels.
   public var rawValue: UInt16
 
+  /// A code by its number.
   public init(rawValue: UInt16) { self.rawValue = rawValue }
 
   /// A code by its number.
@@ -15,9 +19,9 @@ public struct CloseCode: RawRepresentable, Sendable, Hashable {
   public static let protocolError = CloseCode(1002)
   /// 1003: a kind of data that the endpoint cannot take.
   public static let unsupportedData = CloseCode(1003)
-  /// 1005: the Close frame held no code. Never sent.
+  /// 1005: the Close frame held no code; never sent.
   public static let noStatusReceived = CloseCode(1005)
-  /// 1006: TCP ended without a Close frame. Never sent.
+  /// 1006: TCP ended without a Close frame; never sent.
   public static let abnormalClosure = CloseCode(1006)
   /// 1007: text that is not UTF-8.
   public static let invalidPayload = CloseCode(1007)
@@ -35,7 +39,7 @@ public struct CloseCode: RawRepresentable, Sendable, Hashable {
   public static let tryAgainLater = CloseCode(1013)
   /// 1014: a gateway got an invalid answer from its upstream.
   public static let badGateway = CloseCode(1014)
-  /// 1015: the TLS handshake failed. Never sent.
+  /// 1015: the TLS handshake failed; never sent.
   public static let tlsHandshake = CloseCode(1015)
 
   /// Whether a Close frame may carry this code: 1000 to 1003, 1007 to 1014 and 3000 to 4999 (RFC 6455 §7.4.1 to 2 and
@@ -49,5 +53,6 @@ public struct CloseCode: RawRepresentable, Sendable, Hashable {
 }
 
 extension CloseCode: CustomStringConvertible {
+  /// The number in decimal.
   public var description: String { "\(rawValue)" }
 }

@@ -7,8 +7,9 @@ package struct Frame: Sendable, Hashable {
   package var isFinal: Bool
   package var reservedBits: ReservedBits
 
-  package init(_ opcode: Opcode, _ payload: some Sequence<UInt8> = [], isFinal: Bool = true, reservedBits: ReservedBits = [])
-  {
+  package init(
+    _ opcode: Opcode, _ payload: some Sequence<UInt8> = [], isFinal: Bool = true, reservedBits: ReservedBits = []
+  ) {
     self.opcode = opcode
     self.payload = Array(payload)
     self.isFinal = isFinal
@@ -28,7 +29,8 @@ package struct Frame: Sendable, Hashable {
   /// The frame as it goes over the wire, masked where a key is given.
   package func encoded(maskingKey: MaskingKey? = nil) -> [UInt8] {
     let header = FrameHeader(
-      opcode: opcode, payloadLength: payload.count, isFinal: isFinal, reservedBits: reservedBits, maskingKey: maskingKey)
+      opcode: opcode, payloadLength: payload.count, isFinal: isFinal, reservedBits: reservedBits, maskingKey: maskingKey
+    )
     var bytes = [UInt8](repeating: 0, count: header.encodedLength) + payload
     // Safe: the array holds exactly the header and the payload behind it.
     bytes.withUnsafeMutableBytes { target in

@@ -48,7 +48,9 @@ package struct FrameHeader: Sendable, Hashable {
   }
 }
 
-/// RSV1 to RSV3 of a frame header. Without an extension all are zero (RFC 6455 §5.2).
+/// RSV1 to RSV3 of a frame header.
+///
+/// Without an extension all are zero (RFC 6455 §5.2).
 package struct ReservedBits: OptionSet, Sendable, Hashable {
   package var rawValue: UInt8
   package init(rawValue: UInt8) { self.rawValue = rawValue }

@@ -1,4 +1,6 @@
-/// What a frame carries (RFC 6455 §5.2). The ten reserved values are a ``ProtocolViolation/reservedOpcode(_:)``.
+/// What a frame carries (RFC 6455 §5.2).
+///
+/// The ten reserved values are a ``ProtocolViolation/reservedOpcode(_:)``.
 package enum Opcode: UInt8, Sendable, Hashable, CaseIterable {
   case continuation = 0x0
   case text = 0x1

@@ -5,6 +5,7 @@ public struct HTTPField: Sendable, Hashable {
   /// The value without white space at its ends.
   public var value: String
 
+  /// A field with that name and value, which are not checked here.
   public init(name: String, value: String) {
     self.name = name
     self.value = value
@@ -20,14 +21,21 @@ public struct HTTPField: Sendable, Hashable {
 public struct HTTPFields: Sendable, Hashable, RandomAccessCollection, ExpressibleByArrayLiteral {
   private var fields: [HTTPField]
 
+  /// The given fields in their order.
   public init(_ fields: [HTTPField] = []) { self.fields = fields }
+  /// The fields of a literal in their order.
   public init(arrayLiteral fields: HTTPField...) { self.fields = fields }
 
+  /// The position of the first field.
   public var startIndex: Int { fields.startIndex }
+  /// The position behind the last field.
   public var endIndex: Int { fields.endIndex }
+  /// The field at a position.
   public subscript(position: Int) -> HTTPField { fields[position] }
 
-  /// The value of the first field with that name, in any case; nil where there is none. Setting replaces all of them.
+  /// The value of the first field with that name, in any case; nil where there is none.
+  ///
+  /// Setting replaces all of them.
   public subscript(name: String) -> String? {
     get { fields.first { $0.name.equalsIgnoringCase(name) }?.value }
     set {
@@ -48,6 +56,7 @@ public struct HTTPFields: Sendable, Hashable, RandomAccessCollection, Expressibl
   public func contains(name: String) -> Bool { self[name] != nil }
 
   /// The members of a comma-separated list that may span several fields (RFC 7230 §7): trimmed, empty ones left out.
+  ///
   /// A comma inside a quoted string does not separate.
   public func list(_ name: String) -> [String] {
     values(of: name).flatMap(Self.listMembers)

@@ -17,7 +17,7 @@ public struct HTTPRequestHead: Sendable, Hashable {
   }
 
   /// The target up to its query.
-  public var path: String { String(target.prefix { $0 != "?" }) }
+  public var path: String { String(decoding: target.utf8.prefix { $0 != ASCII.questionMark }, as: UTF8.self) }
 
   /// The head as it goes over the wire.
   package var encoded: [UInt8] {

@@ -1,5 +1,6 @@
-/// Collects a head octet by octet until its empty line, then reads it (RFC 7230 §3). One pass, bounded, strict: every
-/// line ends in CR LF, no NUL, no space before a colon.
+/// Collects a head octet by octet until its empty line, then reads it (RFC 7230 §3).
+///
+/// One pass, bounded, strict: every line ends in CR LF, no NUL, no space before a colon.
 package struct HTTPHeadParser: Sendable {
   /// What is wrong with a head.
   package enum Failure: Error, Sendable, Hashable {
@@ -28,9 +29,13 @@ package struct HTTPHeadParser: Sendable {
     case response
   }
 
-  /// The longest head, in bytes. Default: 64 KiB, above what browsers and proxies send with large cookies.
+  /// The longest head, in bytes.
+  ///
+  /// Default: 64 KiB, above what browsers and proxies send with large cookies.
   package let maximumBytes: Int
-  /// The most fields. Default: 128.
+  /// The most fields.
+  ///
+  /// Default: 128.
   package let maximumFields: Int
 
   private let kind: Kind
@@ -111,7 +116,9 @@ package struct HTTPHeadParser: Sendable {
     return Int(octets[7]) - 0x30
   }
 
-  /// The start line and the fields. Octets above ASCII are taken as UTF-8 and repaired where they are not.
+  /// The start line and the fields.
+  ///
+  /// Octets above ASCII are taken as UTF-8 and repaired where they are not.
   private func parse() throws(Failure) -> (line: Substring, fields: HTTPFields) {
     var lines = octets.dropLast(2).split(separator: ASCII.lineFeed, omittingEmptySubsequences: false).dropLast().map {
       $0.dropLast()

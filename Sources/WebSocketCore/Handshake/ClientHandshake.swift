@@ -8,7 +8,9 @@ package struct ClientHandshake: Sendable {
     /// The value of `Host`.
     package var host: String
     package var subprotocols: [String]
-    /// The caller's own fields, validated. A `Host` among them replaces ours.
+    /// The caller's own fields, validated.
+    ///
+    /// A `Host` among them replaces ours.
     package var fields: HTTPFields
 
     package init(target: String, host: String, subprotocols: [String] = [], fields: HTTPFields = []) {
@@ -59,7 +61,9 @@ package struct ClientHandshake: Sendable {
     "expect", "te", "trailer",
   ]
 
-  /// The request as it goes over the wire. It has no body, so no field speaks of one.
+  /// The request as it goes over the wire.
+  ///
+  /// It has no body, so no field speaks of one.
   package var requestBytes: [UInt8] {
     var fields = HTTPFields()
     fields.append("Host", request.fields["Host"] ?? request.host)
@@ -126,14 +130,16 @@ package struct ClientHandshake: Sendable {
     guard fields.list("Connection").contains(where: { $0.equalsIgnoringCase("upgrade") }) else {
       throw .connectionHeader
     }
-    guard fields.values(of: "Sec-WebSocket-Accept") == [key.accept] else { throw .acceptHeader }
+    // Octet by octet: two strings are also equal where only their Unicode normal forms are.
+    let accepts = fields.values(of: "Sec-WebSocket-Accept")
+    guard accepts.count == 1, accepts[0].utf8.elementsEqual(key.accept.utf8) else { throw .acceptHeader }
     guard !fields.contains(name: "Transfer-Encoding"),
       fields.values(of: "Content-Length").allSatisfy({ !$0.isEmpty && $0.utf8.allSatisfy { $0 == 0x30 } })
     else { throw .unexpectedBody }
     if let offered = fields.list("Sec-WebSocket-Extensions").first { throw .extension(offered) }
     let chosen = fields.values(of: "Sec-WebSocket-Protocol")
     guard let subprotocol = chosen.first else { return nil }
-    guard chosen.count == 1, request.subprotocols.contains(subprotocol) else {
+    guard chosen.count == 1, request.subprotocols.contains(where: { $0.utf8.elementsEqual(subprotocol.utf8) }) else {
       throw .subprotocol(chosen.joined(separator: ", "))
     }
     return subprotocol

@@ -7,7 +7,9 @@ package protocol Resolver: Sendable {
     host: String, port: Int, completion: @escaping @Sendable (Result<[SocketAddress], TransportError>) -> Void)
 }
 
-/// The system's resolver (`getaddrinfo`). A literal is answered at once; a name on a thread of its own.
+/// The system's resolver (`getaddrinfo`).
+///
+/// A literal is answered at once; a name on a thread of its own.
 package struct SystemResolver: Resolver {
   package init() {}
 

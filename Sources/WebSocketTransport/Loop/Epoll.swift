@@ -25,7 +25,9 @@ struct Epoll: ~Copyable, Sendable {
     precondition(status == 0, "epoll_ctl: \(TransportError.text(errno))")
   }
 
-  /// Watches a descriptor for both directions; told at once where it is ready already. Closing it ends the watch.
+  /// Watches a descriptor for both directions; told at once where it is ready already.
+  ///
+  /// Closing it ends the watch.
   func add(_ descriptor: Int32, token: UInt64) throws(TransportError) {
     let events = EPOLLIN.rawValue | EPOLLOUT.rawValue | EPOLLRDHUP.rawValue | EPOLLET.rawValue
     guard csystem_epoll_add(epoll.rawValue, descriptor, events, token) == 0 else {

@@ -7,7 +7,9 @@ package protocol ReadinessHandler: AnyObject, Sendable {
   func isReady(readable: Bool, writable: Bool)
 }
 
-/// A descriptor's place in a loop. The generation tells a late event for an earlier owner of the place.
+/// A descriptor's place in a loop.
+///
+/// The generation tells a late event for an earlier owner of the place.
 package struct Registration: Sendable, Hashable {
   fileprivate let slot: UInt32
   fileprivate let generation: UInt32
@@ -88,7 +90,9 @@ package final class EpollEventLoop: EventLoop {
     return registration
   }
 
-  /// Ends the watch. An event that is being delivered may still arrive.
+  /// Ends the watch.
+  ///
+  /// An event that is being delivered may still arrive.
   package func deregister(_ registration: Registration, descriptor: Int32) {
     epoll.remove(descriptor)
     free(registration)
@@ -153,7 +157,9 @@ package final class EpollEventLoop: EventLoop {
     }
   }
 
-  /// Runs what is due. Tasks that these add wait for the next turn, so that sockets are not starved.
+  /// Runs what is due.
+  ///
+  /// Tasks that these add wait for the next turn, so that sockets are not starved.
   private func runTimersAndTasks() {
     let tasks = state.withLock { state in
       guard !state.tasks.isEmpty || !state.timers.isEmpty else { return [@Sendable () -> Void]() }

@@ -2,7 +2,9 @@ import CSystem
 import Glibc
 import WebSocketCore
 
-/// The socket calls, each retried when a signal interrupts it. Every descriptor is non-blocking and closed on exec.
+/// The socket calls, each retried when a signal interrupts it.
+///
+/// Every descriptor is non-blocking and closed on exec.
 package enum Socket {
   package static func open(family: Int32) throws(TransportError) -> FileDescriptor {
     let descriptor = csystem_stream_socket(family)

@@ -43,7 +43,9 @@ package struct SocketAddress: Sendable, Hashable {
     }
   }
 
-  /// The addresses of a name or a literal, in the order that the system prefers (RFC 6724). May block.
+  /// The addresses of a name or a literal, in the order that the system prefers (RFC 6724).
+  ///
+  /// May block.
   package static func resolve(
     host: String, port: Int, passive: Bool = false
   ) throws(TransportError) -> [SocketAddress] {
@@ -54,7 +56,9 @@ package struct SocketAddress: Sendable, Hashable {
     return try resolve(host: host, port: port, hints: hints)
   }
 
-  /// The address that `host` is written as; nil where it is a name. Never blocks.
+  /// The address that `host` is written as; nil where it is a name.
+  ///
+  /// Never blocks.
   package static func literal(host: String, port: Int) -> SocketAddress? {
     var hints = addrinfo()
     hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
