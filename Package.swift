@@ -35,11 +35,11 @@ let package = Package(
     library("WebSocketCore", []),
     library("WebSocketTransport", ["CSystem", "WebSocketCore"]),
     library("WebSocketHandling", ["WebSocketCore", "WebSocketTransport"]),
-    library("WebSocketChat", ["WebSocketHandling"]),
+    library("WebSocketChat", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling"]),
     library("WebSocketServing", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling"]),
     library(
       "WebSocketTesting",
-      ["CSystem", "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing"]),
+      ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing"]),
     .executableTarget(
       name: "websocket",
       dependencies: [
@@ -47,6 +47,11 @@ let package = Package(
       ],
       swiftSettings: strict),
     tests("WebSocketCoreTests", ["WebSocketCore"]),
+    tests("EndToEndTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketTesting"]),
     tests("WebSocketServingTests", ["WebSocketHandling", "WebSocketServing", "WebSocketTesting"]),
+    tests("WebSocketHandlingTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling"]),
+    tests(
+      "WebSocketChatTests",
+      ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketChat", "WebSocketTesting"]),
   ]
 )

@@ -1,0 +1,153 @@
+import Dispatch
+import Foundation
+import Testing
+import WebSocketChat
+import WebSocketHandling
+import WebSocketTesting
+import WebSocketTransport
+
+typealias Failure = EngineError.WebSocketError
+
+/// Collects values in order; a test takes them one by one, waiting at most ten seconds for each.
+final class Recorder<Value: Sendable>: Sendable {
+  private let values = Lock<[Value]>([])
+  private let arrived = DispatchSemaphore(value: 0)
+
+  func record(_ value: Value) {
+    values.withLock { $0.append(value) }
+    arrived.signal()
+  }
+
+  /// The next value.
+  func next(sourceLocation: SourceLocation = #_sourceLocation) throws -> Value {
+    try #require(
+      arrived.wait(timeout: .now() + 10) == .success, "nothing came within ten seconds",
+      sourceLocation: sourceLocation)
+    return values.withLock { $0.removeFirst() }
+  }
+
+  /// The next `count` values.
+  func next(_ count: Int, sourceLocation: SourceLocation = #_sourceLocation) throws -> [Value] {
+    try (0..<count).map { _ in try next(sourceLocation: sourceLocation) }
+  }
+
+  /// What came and was not taken.
+  var rest: [Value] { values.withLock { $0 } }
+}
+
+/// Time that passes when the test says so; jitter is always the whole bound.
+final class ManualTime: Sendable {
+  private struct State: Sendable {
+    var now = Instant(nanoseconds: 0)
+    var timers: [Int: @Sendable () -> Void] = [:]
+    var count = 0
+  }
+
+  private let state = Lock(State())
+  /// The delay of each timer when it is set.
+  let delays = Recorder<Duration>()
+
+  var timing: ChatTiming {
+    ChatTiming(
+      now: { self.state.withLock { $0.now } },
+      randomBits: { .max },
+      schedule: { delay, work in
+        let id = self.state.withLock { state in
+          state.count += 1
+          state.timers[state.count] = work
+          return state.count
+        }
+        self.delays.record(delay)
+        return { self.state.withLock { $0.timers[id] = nil } }
+      })
+  }
+
+  func advance(_ duration: Duration) { state.withLock { $0.now = $0.now + duration } }
+
+  /// How many timers are set.
+  var count: Int { state.withLock { $0.timers.count } }
+
+  /// Runs every timer that is set.
+  func fire() {
+    let works = state.withLock { state in
+      defer { state.timers = [:] }
+      return state.timers.values.map { $0 }
+    }
+    for work in works { work() }
+  }
+}
+
+/// A model on a mock, with what it says.
+struct Chat {
+  let mock: MockWebSocketHandler
+  /// One for each call of `send` that reached the mock.
+  let sends = Recorder<Void>()
+  let time = ManualTime()
+  let events = Recorder<ChatEvent>()
+  let results = Recorder<String>()
+  let model: ChatViewModel
+
+  init(outboxLimit: Int = 100) throws {
+    mock = MockWebSocketHandler(onCall: { [sends] method in if method == .send { sends.record(()) } })
+    model = ChatViewModel(
+      webSocketHandler: mock, request: NetworkRequest(url: try #require(URL(string: "ws://chat.example/"))),
+      sender: "Ann", outboxLimit: outboxLimit, timing: time.timing, onEvent: { [events] in events.record($0) })
+  }
+
+  func connect(sourceLocation: SourceLocation = #_sourceLocation) throws {
+    model.connectToChat()
+    try expect(.stateChanged(.connecting), .stateChanged(.connected), sourceLocation: sourceLocation)
+  }
+
+  /// The next events are these.
+  func expect(_ expected: ChatEvent..., sourceLocation: SourceLocation = #_sourceLocation) throws {
+    let found = try events.next(expected.count, sourceLocation: sourceLocation)
+    #expect(found == expected, sourceLocation: sourceLocation)
+  }
+
+  /// Sends; the result comes as a line of its name and what became of it.
+  func send(_ content: String) {
+    model.sendMessage(content) { [results] result in
+      switch result {
+      case .success: results.record("\(content) sent")
+      case .failure(let failure): results.record("\(content) failed: \(failure)")
+      }
+    }
+  }
+
+  /// What the server got.
+  var sentContents: [String] {
+    get throws { try mock.decodedSent(as: ChatMessage.self).map(\.content) }
+  }
+
+  /// Nothing was left over, and the mock was used as it should be.
+  func finish(sourceLocation: SourceLocation = #_sourceLocation) {
+    #expect(events.rest == [], sourceLocation: sourceLocation)
+    #expect(results.rest == [], sourceLocation: sourceLocation)
+    #expect(mock.misuses == [], sourceLocation: sourceLocation)
+  }
+}
+
+/// Completes every call within the call, as the protocol does not allow but others may do.
+final class SynchronousHandler: WebSocketHandler {
+  private let remaining: Lock<Int>
+  init(messages: Int) { remaining = Lock(messages) }
+
+  func connect(request: NetworkRequest, completion: @escaping @Sendable (Result<Void, Failure>) -> Void) {
+    completion(.success(()))
+  }
+
+  func disconnect(completion: @escaping @Sendable (Result<Void, Failure>) -> Void) { completion(.success(())) }
+
+  func send<T: Encodable>(message: T, completion: @escaping @Sendable (Result<Void, Failure>) -> Void) {
+    completion(.success(()))
+  }
+
+  func receive<T: Decodable>(completion: @escaping @Sendable (Result<T, Failure>) -> Void) {
+    let isLeft = remaining.withLock { count in
+      count -= 1
+      return count >= 0
+    }
+    if isLeft, let message = ChatMessage(sender: "Bob", content: "x") as? T { completion(.success(message)) }
+  }
+}
