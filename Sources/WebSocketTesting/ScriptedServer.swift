@@ -1,0 +1,168 @@
+public import Foundation
+import Glibc
+public import WebSocketCore
+import WebSocketTransport
+
+/// A raw TCP server on loopback that plays a script to each connection, for tests of what a real server would not do.
+///
+/// The script runs on a thread of its own and blocks there; each wait ends after 10 s with a ``ScriptFailure``.
+public final class ScriptedServer: Sendable {
+  /// The port that the system picked.
+  public let port: Int
+
+  private let listener: FileDescriptor
+  private let failuresSeen = Lock<[ScriptFailure]>([])
+
+  /// Listens on 127.0.0.1 and plays `script` to each connection in turn of their arrival, each on its own thread.
+  public init(_ script: @escaping @Sendable (ScriptedConnection) throws -> Void) throws {
+    guard let address = SocketAddress.literal(host: "127.0.0.1", port: 0) else { throw ScriptFailure.io("address") }
+    listener = try Socket.listen(on: address, backlog: 1024)
+    port = try Socket.localAddress(listener).port ?? 0
+    let listening = dup(listener.rawValue)
+    Thread { [weak self] in
+      defer { close(listening) }
+      while true {
+        var event = pollfd(fd: listening, events: Int16(POLLIN), revents: 0)
+        _ = poll(&event, 1, 100)
+        guard self != nil else { return }
+        let descriptor = accept(listening, nil, nil)
+        guard descriptor >= 0 else {
+          if errno == EAGAIN || errno == EINTR || errno == ECONNABORTED { continue }
+          return
+        }
+        Thread { [weak self] in
+          let connection = ScriptedConnection(FileDescriptor(owning: descriptor))
+          do {
+            try script(connection)
+          } catch {
+            let failure = error as? ScriptFailure ?? .io("\(error)")
+            self?.failuresSeen.withLock { $0.append(failure) }
+          }
+        }.start()
+      }
+    }.start()
+  }
+
+  /// The URL of the server.
+  public var url: URL { URL(string: "ws://127.0.0.1:\(port)/") ?? URL(filePath: "/") }
+
+  /// What went against a script.
+  public var failures: [ScriptFailure] { failuresSeen.withLock { $0 } }
+}
+
+/// What went against a script.
+public enum ScriptFailure: Error, Sendable, Hashable {
+  /// The client ended the stream where the script wanted more.
+  case ended
+  /// The client broke the protocol.
+  case violation(ProtocolViolation)
+  /// The request is no opening handshake.
+  case notAHandshake
+  /// A system call failed, or 10 s passed.
+  case io(String)
+}
+
+/// One connection of a ``ScriptedServer``. Used by its script alone.
+public final class ScriptedConnection: Sendable {
+  private let descriptor: FileDescriptor
+  private let unread = Lock<[UInt8]>([])
+
+  init(_ descriptor: consuming FileDescriptor) {
+    self.descriptor = descriptor
+    Socket.disableDelay(self.descriptor)
+    let flags = fcntl(self.descriptor.rawValue, F_GETFL)
+    _ = fcntl(self.descriptor.rawValue, F_SETFL, flags & ~O_NONBLOCK)
+    var limit = timeval(tv_sec: 10, tv_usec: 0)
+    let size = socklen_t(MemoryLayout<timeval>.size)
+    _ = setsockopt(self.descriptor.rawValue, SOL_SOCKET, SO_RCVTIMEO, &limit, size)
+    _ = setsockopt(self.descriptor.rawValue, SOL_SOCKET, SO_SNDTIMEO, &limit, size)
+  }
+
+  /// Reads the request head and returns its text, the empty line included.
+  @discardableResult
+  public func readRequest() throws -> String {
+    let end = Array("\r\n\r\n".utf8)
+    var head: [UInt8] = []
+    while head.suffix(4) != end[...] { head.append(try next()) }
+    return String(decoding: head, as: UTF8.self)
+  }
+
+  /// A correct answer to the request, ready to be sent with whatever follows it.
+  public func answer(to request: String, adding fields: String = "") throws -> [UInt8] {
+    var handshake = ServerHandshake()
+    guard case .upgrade(let offer, _) = handshake.receive(Array(request.utf8).span.bytes) else {
+      throw ScriptFailure.notAHandshake
+    }
+    let head = String(decoding: offer.accepted().encoded, as: UTF8.self)
+    return Array((head.dropLast(2) + fields + "\r\n").utf8)
+  }
+
+  /// Reads the request and opens the connection, with `bytes` glued to the answer.
+  public func open(with bytes: [UInt8] = []) throws { try send(answer(to: readRequest()) + bytes) }
+
+  /// Sends bytes, in pieces of `piece` bytes where one is given.
+  public func send(_ bytes: [UInt8], piece: Int? = nil) throws {
+    let size = max(1, piece ?? bytes.count)
+    for start in stride(from: 0, to: bytes.count, by: size) {
+      var sent = start
+      let end = min(start + size, bytes.count)
+      while sent < end {
+        let from = sent
+        let outcome = bytes.withUnsafeBytes {
+          Socket.write(descriptor, UnsafeRawBufferPointer(rebasing: $0[from..<end]))
+        }
+        guard case .wrote(let count) = outcome else { throw ScriptFailure.io("send: \(outcome)") }
+        sent += count
+      }
+    }
+  }
+
+  /// Sends text.
+  public func send(text: String) throws { try send(Array(text.utf8)) }
+
+  /// Reads the client's next frame, strictly: it must be masked and minimal.
+  package func readFrame() throws -> Frame {
+    var head: [UInt8] = []
+    var header: FrameHeader?
+    while header == nil {
+      head.append(try next())
+      do throws(ProtocolViolation) {
+        header = try FrameHeader.parse(head.span.bytes, role: .server)?.header
+      } catch {
+        throw ScriptFailure.violation(error)
+      }
+    }
+    guard let header, let key = header.maskingKey else { throw ScriptFailure.ended }
+    var payload: [UInt8] = []
+    payload.reserveCapacity(header.payloadLength)
+    while payload.count < header.payloadLength { payload.append(try next()) }
+    var span = payload.mutableSpan
+    var bytes = span.mutableBytes
+    key.apply(to: &bytes, in: 0..<header.payloadLength)
+    return Frame(header.opcode, payload, isFinal: header.isFinal, reservedBits: header.reservedBits)
+  }
+
+  /// Waits until the client ends the stream; what it sends before is read and forgotten.
+  public func waitForEnd() {
+    do { while true { _ = try next() } } catch {}
+  }
+
+  /// Ends the outgoing direction (TCP FIN).
+  public func finish() { Socket.shutdown(descriptor, both: false) }
+
+  /// Resets the connection (TCP RST) when the script returns.
+  public func reset() { Socket.resetOnClose(descriptor) }
+
+  private func next() throws -> UInt8 {
+    if let octet = unread.withLock({ $0.popLast() }) { return octet }
+    var buffer = [UInt8](repeating: 0, count: 64 << 10)
+    let outcome = buffer.withUnsafeMutableBytes { Socket.read(descriptor, into: $0) }
+    switch outcome {
+    case .bytes(let count):
+      unread.withLock { $0 = buffer[1..<count].reversed() }
+      return buffer[0]
+    case .end: throw ScriptFailure.ended
+    case .wouldBlock: throw ScriptFailure.io("nothing came for 10 s")
+    }
+  }
+}
