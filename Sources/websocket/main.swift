@@ -1,1 +1,34 @@
-print("")
+import Dispatch
+import Glibc
+
+let usage = """
+  usage: websocket COMMAND ...
+    chat             a demonstration: two chat clients that come back after a lost connection
+    connect URL      sends lines of standard input, shows what comes
+    serve            an echo server or a broadcast room
+    autobahn URL     runs the cases of the Autobahn test suite's fuzzing server
+  """
+
+func fail(_ error: UsageError, _ usage: String) -> Never {
+  Terminal.complain("websocket: \(error.message)\n\(usage)")
+  exit(2)
+}
+
+signal(SIGPIPE, SIG_IGN)
+let arguments = CommandLine.arguments.dropFirst(2)
+switch CommandLine.arguments.dropFirst().first {
+case "chat":
+  do throws(UsageError) { try ChatCommand(arguments).run() } catch { fail(error, ChatCommand.usage) }
+case "connect":
+  do throws(UsageError) { try ConnectCommand(arguments).run() } catch { fail(error, ConnectCommand.usage) }
+case "serve":
+  do throws(UsageError) { try ServeCommand(arguments).run() } catch { fail(error, ServeCommand.usage) }
+case "autobahn":
+  do throws(UsageError) { try AutobahnCommand(arguments).run() } catch { fail(error, AutobahnCommand.usage) }
+case "help", "--help", "-h":
+  Terminal.print(usage)
+  exit(0)
+case nil: fail(UsageError(message: "no command"), usage)
+case let command?: fail(UsageError(message: "unknown command \(command)"), usage)
+}
+dispatchMain()

@@ -1,0 +1,46 @@
+import Dispatch
+import Foundation
+import WebSocketHandling
+import WebSocketServing
+
+/// `websocket serve`: an echo server or a broadcast room.
+final class ServeCommand: Sendable {
+  static let usage = """
+    usage: websocket serve [options]
+      --port P   the port of 127.0.0.1 to listen on; without it the system picks one
+      --echo     send each message back to its sender only, instead of to everybody
+    """
+
+  private static let closeTimeout = Duration.seconds(2)
+
+  private let port: Int
+  private let isEcho: Bool
+
+  init(_ arguments: some Sequence<String>) throws(UsageError) {
+    let options = try CommandLineOptions(arguments, flags: ["--echo"], valued: ["--port"])
+    try options.noOperands()
+    port = try options.integer("--port", in: 0...65_535) ?? 0
+    isEcho = options.has("--echo")
+  }
+
+  func run() {
+    do throws(EngineError.WebSocketError) {
+      let room = Room()
+      let server = try WebSocketServer(port: port) { [isEcho] connection in
+        if isEcho { WebSocketServer.echo(connection) } else { room.join(connection) }
+      }
+      Terminal.onTermination { Self.stop(server) }
+      Terminal.print("\(server.url)")
+    } catch {
+      Terminal.complain("\(error)")
+      exit(1)
+    }
+  }
+
+  private static func stop(_ server: WebSocketServer) {
+    server.shutDown()
+    let deadline = ContinuousClock.now + closeTimeout
+    while !server.connections.isEmpty, ContinuousClock.now < deadline { usleep(10_000) }
+    exit(0)
+  }
+}

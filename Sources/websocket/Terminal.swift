@@ -1,0 +1,29 @@
+import Dispatch
+import Foundation
+
+/// The process's streams and signals.
+enum Terminal {
+  /// Writes a line to standard output at once.
+  static func print(_ line: String) {
+    try? FileHandle.standardOutput.write(contentsOf: Data((line + "\n").utf8))
+  }
+
+  /// Writes a line to standard error.
+  static func complain(_ line: String) {
+    try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8))
+  }
+
+  /// Calls the handler on SIGINT and SIGTERM instead of dying of them.
+  static func onTermination(_ handler: @escaping @Sendable () -> Void) {
+    for number in [SIGINT, SIGTERM] {
+      signal(number, SIG_IGN)
+      let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+      source.setEventHandler { [source] in
+        // The capture keeps the source for as long as the process runs.
+        _ = source
+        handler()
+      }
+      source.resume()
+    }
+  }
+}
