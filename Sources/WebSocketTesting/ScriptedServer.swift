@@ -93,8 +93,7 @@ public final class ScriptedConnection: Sendable {
     guard case .upgrade(let offer, _) = handshake.receive(Array(request.utf8).span.bytes) else {
       throw ScriptFailure.notAHandshake
     }
-    let head = String(decoding: offer.accepted().encoded, as: UTF8.self)
-    return Array((head.dropLast(2) + fields + "\r\n").utf8)
+    return offer.accepted().encoded.dropLast(2) + Array((fields + "\r\n").utf8)
   }
 
   /// Reads the request and opens the connection, with `bytes` glued to the answer.
