@@ -45,6 +45,8 @@ struct ChatSession: Sendable {
   /// Not nil while the handler closes: who wants to hear of it.
   private var closing: [Completion]?
   private var connectsAfterClosing = false
+  /// Why the chat was stopped; nil before the first start and after each.
+  private var stopReason: Failure?
   private var effects: [Effect] = []
   private var isDraining = false
 
@@ -76,7 +78,10 @@ struct ChatSession: Sendable {
 
   // MARK: The user's inputs
 
-  mutating func start() { apply(machine.start()) }
+  mutating func start() {
+    stopReason = nil
+    apply(machine.start())
+  }
 
   mutating func stop(completion: Completion?) {
     halt(failure: .cancelled, completion: completion)
@@ -85,7 +90,9 @@ struct ChatSession: Sendable {
   mutating func send(_ message: ChatMessage, limit: Int, completion: Completion?) {
     lastID += 1
     let outgoing = Outgoing(id: lastID, message: message, completion: completion, epoch: epoch)
-    if machine.isConnected, outbox.isEmpty {
+    if let stopReason {
+      drop(outgoing, stopReason)
+    } else if machine.isConnected, outbox.isEmpty {
       dispatch(outgoing)
     } else if outbox.count < limit {
       outbox.append(outgoing)
@@ -106,10 +113,11 @@ struct ChatSession: Sendable {
       flush()
     case .failure(let failure):
       effects.append(.event(.problem(failure)))
+      let action = machine.attemptFailed(at: now, randomBits: randomBits)
       if failure.isPermanent {
         halt(failure: failure, completion: nil)
       } else {
-        apply(machine.attemptFailed(at: now, randomBits: randomBits))
+        apply(action)
       }
     }
   }
@@ -203,8 +211,11 @@ struct ChatSession: Sendable {
     let wasStopped = machine.isStopped
     let action = machine.stop()
     epoch += 1
-    apply(failure.isPermanent && action == .disconnect ? .cancelTimer : action)
-    if !wasStopped { show(.stopped) }
+    apply(action)
+    if !wasStopped {
+      stopReason = failure
+      show(.stopped)
+    }
     for outgoing in outbox { drop(outgoing, failure) }
     outbox = []
     guard let completion else { return }

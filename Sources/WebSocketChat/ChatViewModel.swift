@@ -86,10 +86,12 @@ public final class ChatViewModel: Sendable {
 
   /// Sends a line, at once or when there is a connection.
   ///
+  /// Before the first ``connectToChat()`` a line waits too; once the chat is stopped, it fails with the reason.
+  ///
   /// - Parameters:
   ///   - content: the line.
   ///   - completion: hears when the line was sent, or why it never will be: `limitExceeded(.sendQueue, …)` where as
-  ///     many lines as are allowed wait, `cancelled` where ``disconnect(completion:)`` came first, or the handler's error.
+  ///     many lines as are allowed wait, `cancelled` after ``disconnect(completion:)``, or the handler's error.
   public func sendMessage(_ content: String, completion: Completion? = nil) {
     let message = ChatMessage(sender: sender, content: content)
     update { $0.send(message, limit: outboxLimit, completion: completion) }

@@ -9,7 +9,9 @@ extension ConnectionDriver {
   /// How many reads one connection gets before the others have their turn.
   private static let readsPerTurn = 8
 
-  /// Reads until nothing is there, nothing is wanted, or the turn is over. On the loop's thread.
+  /// Reads until nothing is there, nothing is wanted, or the turn is over.
+  ///
+  /// On the loop's thread.
   func readAvailable(_ transport: any Transport) {
     for _ in 0..<Self.readsPerTurn {
       guard readOnce(transport) else { return }
@@ -52,7 +54,7 @@ extension ConnectionDriver {
         state.io.isDirect = true
         feed(UnsafeMutableRawBufferPointer(rebasing: target[..<count]), &state)
         state.io.isDirect = false
-        return count == missing
+        return count == missing || transport.peerHasFinished
       case .wouldBlock: return false
       case .end(let end):
         ended(end, &state)
@@ -69,7 +71,7 @@ extension ConnectionDriver {
           runsInline && state.io.receiver != nil && !state.io.isDraining && loop.isCurrent
         feed(input, &state)
       }
-      return count == buffer.count
+      return count == buffer.count || transport.peerHasFinished
     case .wouldBlock: return false
     case .end(let end):
       ended(end, &state)

@@ -79,7 +79,9 @@ package final class ConnectionDriver: Sendable {
   /// Hears of each end, on the callbacks' thread.
   package func onEnd(_ body: @escaping @Sendable (CloseRecord) -> Void) { endObserver.withLock { $0 = body } }
 
-  /// Runs what waits, one after the other, on the callbacks' thread. Sends made meanwhile are written together.
+  /// Runs what waits, one after the other, on the callbacks' thread.
+  ///
+  /// Sends made meanwhile are written together.
   func drain() {
     let mayRun = state.withLock { state in
       guard !state.io.isDraining else { return false }
@@ -244,7 +246,9 @@ package final class ConnectionDriver: Sendable {
 
   /// Bytes and messages that wait to be written.
   package var buffered: (bytes: Int, messages: Int) {
-    state.withLock { ($0.io.outgoing.cost - $0.io.outgoing.messageCount * messageOverhead, $0.io.outgoing.messageCount) }
+    state.withLock {
+      ($0.io.outgoing.cost - $0.io.outgoing.messageCount * messageOverhead, $0.io.outgoing.messageCount)
+    }
   }
 }
 

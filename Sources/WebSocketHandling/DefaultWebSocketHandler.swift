@@ -35,6 +35,7 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
 
   deinit { driver.release() }
 
+  /// Opens a connection; fails where one is open or being opened.
   public func connect(
     request: NetworkRequest, completion: @escaping @Sendable (Result<Void, EngineError.WebSocketError>) -> Void
   ) {
@@ -47,10 +48,12 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
     }
   }
 
+  /// Closes the connection with code 1000 after what was queued; fails where there is none.
   public func disconnect(completion: @escaping @Sendable (Result<Void, EngineError.WebSocketError>) -> Void) {
     disconnect(code: .normalClosure, reason: "", completion: completion)
   }
 
+  /// Closes the connection with a code that may be sent and a reason of at most 123 bytes of UTF-8.
   public func disconnect(
     code: CloseCode, reason: String,
     completion: @escaping @Sendable (Result<Void, EngineError.WebSocketError>) -> Void
@@ -64,6 +67,7 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
     driver.disconnect(payload, completion: completion)
   }
 
+  /// Sends one message; waits for a connect that is in progress.
   public func send<T>(
     message: T, completion: @escaping @Sendable (Result<Void, EngineError.WebSocketError>) -> Void
   ) where T: Encodable {
@@ -80,7 +84,9 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
     }
   }
 
-  /// Sends a message without telling when it is written. What cannot be sent is logged.
+  /// Sends a message without telling when it is written.
+  ///
+  /// What cannot be sent is logged.
   public func send(_ message: WebSocketMessage) { send(message, nil) }
 
   /// Sends a borrowed message on, without a copy of the caller's.
@@ -93,6 +99,7 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
     }
   }
 
+  /// Waits for the next message; kept ones come first, also after the end.
   public func receive<T>(completion: @escaping @Sendable (Result<T, EngineError.WebSocketError>) -> Void)
   where T: Decodable {
     driver.receive(TypedReceive(responseHandler: responseHandler, logger: logger, completion: completion))
@@ -104,10 +111,12 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
   /// ``EngineError/WebSocketError/misuse(_:)``.
   public func onMessage(_ receiver: (@Sendable (borrowing BorrowedMessage) -> Void)?) { driver.onMessage(receiver) }
 
+  /// Sends a ping and completes with the time to its pong; 16 may wait at a time.
   public func ping(completion: @escaping @Sendable (Result<Duration, EngineError.WebSocketError>) -> Void) {
     driver.ping(completion)
   }
 
+  /// The server's answer to the opening handshake of the current or last connection.
   public var handshake: HandshakeAnswer? { driver.answer }
 
   /// What waits to be written: payload bytes, and messages.

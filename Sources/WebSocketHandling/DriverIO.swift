@@ -15,7 +15,8 @@ enum Callback: Sendable {
   /// Kept messages are there for the standing receiver.
   case deliver
   case control(ControlFrameEvent)
-  case pinged(@Sendable (Result<Duration, EngineError.WebSocketError>) -> Void, Result<Duration, EngineError.WebSocketError>)
+  case pinged(
+    @Sendable (Result<Duration, EngineError.WebSocketError>) -> Void, Result<Duration, EngineError.WebSocketError>)
   case log(LogLevel, String)
   case ended(CloseRecord)
 }

@@ -3,7 +3,9 @@ public import WebSocketCore
 
 /// How a ``DefaultWebSocketHandler`` works, beyond what a request says.
 public struct HandlerConfiguration: Sendable {
-  /// Where a handler's callbacks run. They are serial and in order in each case.
+  /// Where a handler's callbacks run.
+  ///
+  /// They are serial and in order in each case.
   public enum Callbacks: Sendable {
     /// On a serial queue of the handler's own.
     case privateQueue
@@ -13,24 +15,36 @@ public struct HandlerConfiguration: Sendable {
     case eventLoop
   }
 
-  /// Where callbacks run. Default: a private serial queue.
+  /// Where callbacks run.
+  ///
+  /// Default: a private serial queue.
   public var callbacks = Callbacks.privateQueue
   /// What an incoming message may cost.
   public var limits = ConnectionLimits()
-  /// The most that may wait to be sent, in bytes: payload plus 64 for each message. Default: 16 MiB.
+  /// The most that may wait to be sent, in bytes: payload plus 64 for each message.
+  ///
+  /// Default: 16 MiB.
   ///
   /// A send is refused as ``EngineError/WebSocketError/limitExceeded(_:size:limit:)`` when something waits and the
   /// limit would be passed; one message up to the message limit always fits an empty queue.
   public var sendQueueLimit = 16 << 20
-  /// The most that is kept of complete messages nobody has asked for, in bytes: payload plus 64 each. Default: 1 MiB.
+  /// The most that is kept of complete messages nobody has asked for, in bytes: payload plus 64 each.
+  ///
+  /// Default: 1 MiB.
   ///
   /// Above it the socket is not read until half of it is consumed, so that TCP holds the peer back.
   public var receiveBufferLimit = 1 << 20
-  /// The most pings that wait for their pong. Default: 16.
+  /// The most pings that wait for their pong.
+  ///
+  /// Default: 16.
   public var maximumPingsOutstanding = 16
-  /// Whether JSON goes out as text messages. Default: true; false: binary.
+  /// Whether JSON goes out as text messages.
+  ///
+  /// Default: true; false: binary.
   public var sendsJSONAsText = true
-  /// Hears of the peer's pings and pongs, on the callbacks' thread. Pings are answered without it.
+  /// Hears of the peer's pings and pongs, on the callbacks' thread.
+  ///
+  /// Pings are answered without it.
   public var onControlFrame: (@Sendable (ControlFrameEvent) -> Void)?
 
   /// The defaults.

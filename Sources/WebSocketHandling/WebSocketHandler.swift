@@ -38,8 +38,10 @@
 }
 
 extension WebSocketHandler {
+  /// None is known.
   public var handshake: HandshakeAnswer? { nil }
 
+  /// Closes the connection; code and reason are ignored.
   public func disconnect(
     code: CloseCode, reason: String,
     completion: @escaping @Sendable (Result<Void, EngineError.WebSocketError>) -> Void
@@ -47,6 +49,7 @@ extension WebSocketHandler {
     disconnect(completion: completion)
   }
 
+  /// Fails as unsupported.
   public func ping(completion: @escaping @Sendable (Result<Duration, EngineError.WebSocketError>) -> Void) {
     completion(.failure(.unsupported("ping")))
   }

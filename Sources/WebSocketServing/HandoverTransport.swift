@@ -39,6 +39,8 @@ final class HandoverTransport: Transport, TransportHandler {
 
   func write(_ bytes: UnsafeRawBufferPointer) -> WriteOutcome { base.write(bytes) }
 
+  var peerHasFinished: Bool { base.peerHasFinished }
+
   func finishWriting() { base.finishWriting() }
 
   func close() {

@@ -62,7 +62,9 @@ public enum ScriptFailure: Error, Sendable, Hashable {
   case io(String)
 }
 
-/// One connection of a ``ScriptedServer``. Used by its script alone.
+/// One connection of a ``ScriptedServer``.
+///
+/// Used by its script alone.
 public final class ScriptedConnection: Sendable {
   private let descriptor: FileDescriptor
   private let unread = Lock<[UInt8]>([])

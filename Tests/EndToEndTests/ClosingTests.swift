@@ -6,7 +6,8 @@ import WebSocketTesting
 
 @Suite("Closing over TCP (RFC 6455 §7)")
 struct ClosingTests {
-  @Test("R61, R63: the peer's code reaches the application", arguments: [1000, 1001, 1012, 1014, 3000, 4999] as [UInt16])
+  @Test(
+    "R61, R63: the peer's code reaches the application", arguments: [1000, 1001, 1012, 1014, 3000, 4999] as [UInt16])
   func peerCode(code: UInt16) async throws {
     let server = try ScriptedServer { connection in
       try connection.open(with: Frame.text("last").encoded() + Frame.close(code, "bye").encoded())
@@ -45,12 +46,14 @@ struct ClosingTests {
     #expect(error == .timedOut(.close))
   }
 
-  @Test("R39, R40, R47, R48, R76, R78: a violation is answered by its Close", arguments: [
-    ([0x81, 0x82, 1, 2, 3, 4, 5, 6], 1002), ([0xC1, 0x00], 1002), ([0x83, 0x00], 1002), ([0x09, 0x00], 1002),
-    ([0x82, 0x7E, 0x00, 0x05], 1002), ([0x81, 0x02, 0xC3, 0x28], 1007), ([0x88, 0x02, 0x00, 0x00], 1002),
-    ([0x88, 0x03, 0x03, 0xE8, 0xFF], 1007), ([0x82, 0x7F, 0x80, 0, 0, 0, 0, 0, 0, 0], 1002),
-    ([0x82, 0x7F, 0x7F, 255, 255, 255, 255, 255, 255, 255], 1009),
-  ] as [([UInt8], UInt16)])
+  @Test(
+    "R39, R40, R47, R48, R76, R78: a violation is answered by its Close",
+    arguments: [
+      ([0x81, 0x82, 1, 2, 3, 4, 5, 6], 1002), ([0xC1, 0x00], 1002), ([0x83, 0x00], 1002), ([0x09, 0x00], 1002),
+      ([0x82, 0x7E, 0x00, 0x05], 1002), ([0x81, 0x02, 0xC3, 0x28], 1007), ([0x88, 0x02, 0x00, 0x00], 1002),
+      ([0x88, 0x03, 0x03, 0xE8, 0xFF], 1007), ([0x82, 0x7F, 0x80, 0, 0, 0, 0, 0, 0, 0], 1002),
+      ([0x82, 0x7F, 0x7F, 255, 255, 255, 255, 255, 255, 255], 1009),
+    ] as [([UInt8], UInt16)])
   func violation(bytes: [UInt8], code: UInt16) async throws {
     let seen = Recorder<[UInt8]>()
     let server = try ScriptedServer { connection in
@@ -70,7 +73,9 @@ struct ClosingTests {
     #expect(seen.values == [[UInt8(code >> 8), UInt8(code & 255)]])
   }
 
-  @Test func `R68: a second connect fails, the first is unaffected, and connect works again after the end`() async throws {
+  @Test func `R68: a second connect fails, the first is unaffected, and connect works again after the end`()
+    async throws
+  {
     let server = try ScriptedServer { connection in
       try connection.open()
       let frame = try connection.readFrame()

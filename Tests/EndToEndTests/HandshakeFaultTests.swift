@@ -6,7 +6,8 @@ import WebSocketTesting
 
 @Suite("Opening handshake over TCP (RFC 6455 §4.1)")
 struct HandshakeFaultTests {
-  @Test("R01: a frame glued to the answer is the first message, wherever the bytes are cut", arguments: [1, 2, 7, 1000])
+  @Test(
+    "R01: a frame glued to the answer is the first message, wherever the bytes are cut", arguments: [1, 2, 7, 1000])
   func gluedFrame(piece: Int) async throws {
     let server = try ScriptedServer { connection in
       let answer = try connection.answer(to: connection.readRequest())
@@ -18,7 +19,9 @@ struct HandshakeFaultTests {
     #expect(try await handler.receive(WebSocketMessage.self) == .text("hi"))
   }
 
-  @Test("R07, R08: any other status is a refusal with its headers and body", arguments: [200, 301, 400, 401, 403, 404, 426, 429, 500, 503])
+  @Test(
+    "R07, R08: any other status is a refusal with its headers and body",
+    arguments: [200, 301, 400, 401, 403, 404, 426, 429, 500, 503])
   func refusal(status: Int) async throws {
     let server = try ScriptedServer { connection in
       try connection.readRequest()
@@ -76,15 +79,20 @@ struct HandshakeFaultTests {
     let server = try ScriptedServer { connection in connection.waitForEnd() }
     let handler = makeHandler()
     let order = Recorder<String>()
-    handler.connect(request: request(server)) { order.append("connect \($0.failure.map(String.init(describing:)) ?? "ok")") }
+    handler.connect(request: request(server)) {
+      order.append("connect \($0.failure.map(String.init(describing:)) ?? "ok")")
+    }
     try await handler.disconnect()
     order.append("disconnect ok")
     #expect(order.values == ["connect cancelled", "disconnect ok"])
   }
 
-  @Test("an invalid request fails before a socket opens", arguments: [
-    ("ftp://127.0.0.1/", InvalidRequest.scheme("ftp")), ("ws://127.0.0.1/a#f", .fragment), ("ws://127.0.0.1/a?x#f", .fragment),
-  ])
+  @Test(
+    "an invalid request fails before a socket opens",
+    arguments: [
+      ("ftp://127.0.0.1/", InvalidRequest.scheme("ftp")), ("ws://127.0.0.1/a#f", .fragment),
+      ("ws://127.0.0.1/a?x#f", .fragment),
+    ])
   func invalid(url: String, expected: InvalidRequest) async throws {
     let handler = makeHandler()
     let url = try #require(URL(string: url))

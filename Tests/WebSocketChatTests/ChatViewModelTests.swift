@@ -131,8 +131,10 @@ struct ChatViewModelTests {
     let chat = try Chat()
     try chat.connect()
     chat.mock.script(.send, .failure(.closing), .failure(.closing))
+    chat.mock.hold(.send)
     for content in ["a", "b"] { chat.send(content) }
     _ = try chat.sends.next(2)
+    chat.mock.release(.send)
     chat.mock.fail(with: lost)
     try chat.expect(.problem(lost), .stateChanged(.waiting(attempt: 1, delay: .seconds(5))))
     chat.send("c")
@@ -169,6 +171,16 @@ struct ChatViewModelTests {
     try chat.connect()
     chat.send("again")
     #expect(try chat.results.next() == "again sent")
+    chat.finish()
+  }
+
+  @Test func `a message to a stopped chat fails at once`() throws {
+    let chat = try Chat()
+    try chat.connect()
+    chat.model.disconnect()
+    chat.send("x")
+    #expect(try chat.results.next() == "x failed: \(Failure.cancelled)")
+    try chat.expect(.stateChanged(.stopped), .messageDropped(ChatMessage(sender: "Ann", content: "x"), .cancelled))
     chat.finish()
   }
 

@@ -68,7 +68,9 @@ package struct ConnectionMachine: ~Copyable, Sendable {
   package mutating func transportEnded<Sink: ConnectionSink & ~Copyable>(_ end: TransportEnd, into sink: inout Sink) {
     let record: CloseRecord
     switch state {
-    case .open: record = CloseRecord(code: .abnormalClosure, initiator: .peer, isClean: false, transportEnd: end)
+    case .open:
+      record = CloseRecord(
+        code: .abnormalClosure, initiator: end == .aborted ? .local : .peer, isClean: false, transportEnd: end)
     case .closing: record = CloseRecord(code: .abnormalClosure, initiator: .local, isClean: false, transportEnd: end)
     case .closed(var known), .failing(var known):
       known.transportEnd = end

@@ -3,11 +3,14 @@ import WebSocketTransport
 
 /// The messages of a ``WebSocketHandler`` in their order; see ``WebSocketHandler/messages(of:)``.
 public struct MessageSequence<Message: Decodable & Sendable>: AsyncSequence, Sendable {
+  /// One message.
   public typealias Element = Message
 
   let handler: any WebSocketHandler
 
-  /// An iterator. One at a time: two would share the messages between them.
+  /// An iterator.
+  ///
+  /// One at a time: two would share the messages between them.
   public func makeAsyncIterator() -> Iterator { Iterator(mailbox: Mailbox(handler)) }
 
   /// Asks for one message at each call of ``next()``.

@@ -16,7 +16,9 @@ extension WebSocketHandler {
     try await result { send(message: message, completion: $0) }
   }
 
-  /// Waits for the next message. For a loop that can be cancelled without losing one use ``messages(of:)``.
+  /// Waits for the next message.
+  ///
+  /// For a loop that can be cancelled without losing one use ``messages(of:)``.
   public func receive<T: Decodable & Sendable>(_ type: T.Type) async throws(EngineError.WebSocketError) -> T {
     try await result { receive(completion: $0) }
   }

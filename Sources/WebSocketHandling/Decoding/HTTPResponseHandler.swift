@@ -1,6 +1,8 @@
 public import Foundation
 
-/// Decodes what was received. Called on the callbacks' thread.
+/// Decodes what was received.
+///
+/// Called on the callbacks' thread.
 public protocol HTTPResponseHandler: Sendable {
   /// The value that `data` stands for.
   func decode<T: Decodable>(data: Data, to type: T.Type) throws -> T
@@ -15,6 +17,7 @@ public struct DefaultHTTPResponseHandler: HTTPResponseHandler {
     self.makeDecoder = makeDecoder
   }
 
+  /// Decodes JSON.
   public func decode<T: Decodable>(data: Data, to type: T.Type) throws -> T {
     try makeDecoder().decode(type, from: data)
   }

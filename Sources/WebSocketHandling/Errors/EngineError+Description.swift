@@ -1,5 +1,7 @@
 extension EngineError.WebSocketError: CustomStringConvertible {
-  /// A sentence for people. Holds no header value, credential or query string.
+  /// A sentence for people.
+  ///
+  /// Holds no header value, credential or query string.
   public var description: String {
     switch self {
     case .connectionFailed(let text), .messageSendFailed(let text), .messageReceiveFailed(let text): text

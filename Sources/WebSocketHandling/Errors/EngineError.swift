@@ -2,7 +2,9 @@ public import WebSocketCore
 
 /// The namespace of the errors of this library.
 public enum EngineError {
-  /// Why an operation failed. Branch on the case and its values; text is for people, never for matching.
+  /// Why an operation failed.
+  ///
+  /// Branch on the case and its values; text is for people, never for matching.
   public enum WebSocketError: Error, Sendable, Hashable {
     /// No connection came about, or there is none to end; the text says why.
     case connectionFailed(String)
@@ -46,7 +48,9 @@ public enum EngineError {
 }
 
 extension EngineError.WebSocketError {
-  /// Whether a receive loop ends with this error. A message that cannot be coded, a limit or a misuse does not end it.
+  /// Whether a receive loop ends with this error.
+  ///
+  /// A message that cannot be coded, a limit or a misuse does not end it.
   public var endsConnection: Bool {
     switch self {
     case .undecodable, .unencodable, .limitExceeded, .misuse, .unsupported: false

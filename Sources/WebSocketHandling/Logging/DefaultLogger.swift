@@ -8,11 +8,15 @@ public struct DefaultLogger: Logger {
   /// The least level that is written.
   public let minimumLevel: LogLevel
 
-  /// A logger that writes from that level up. Default: ``LogLevel/info``.
+  /// A logger that writes from that level up.
+  ///
+  /// Default: ``LogLevel/info``.
   public init(minimumLevel: LogLevel = .info) { self.minimumLevel = minimumLevel }
 
+  /// Whether the level is at least ``minimumLevel``.
   public func isEnabled(_ level: LogLevel) -> Bool { level >= minimumLevel }
 
+  /// Writes one line.
   public func log(
     file: String, function: String, line: Int, logLevel: LogLevel, _ message: @autoclosure () -> Any
   ) {

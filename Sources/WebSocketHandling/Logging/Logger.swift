@@ -9,11 +9,13 @@ public enum LogLevel: Int, Sendable, Hashable, Comparable, CaseIterable {
   /// An operation failed.
   case error
 
+  /// Whether the left level matters less.
   public static func < (left: LogLevel, right: LogLevel) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// Takes the library's log lines. Called on the callbacks' thread, never under a lock. No line holds a query string,
-/// a header value or a payload.
+/// Takes the library's log lines.
+///
+/// Called on the callbacks' thread, never under a lock. No line holds a query string, a header value or a payload.
 public protocol Logger: Sendable {
   /// Takes one line; `message` is only computed where it is called.
   func log(file: String, function: String, line: Int, logLevel: LogLevel, _ message: @autoclosure () -> Any)
@@ -23,5 +25,6 @@ public protocol Logger: Sendable {
 }
 
 extension Logger {
+  /// All levels are wanted.
   public func isEnabled(_ level: LogLevel) -> Bool { true }
 }

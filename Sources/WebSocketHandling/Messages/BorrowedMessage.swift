@@ -1,8 +1,9 @@
 import Foundation
 public import WebSocketCore
 
-/// A received message in the library's own memory, valid during the call only. ``text``, ``bytes`` and
-/// ``decode(_:)`` copy.
+/// A received message in the library's own memory, valid during the call only.
+///
+/// ``text``, ``bytes`` and ``decode(_:)`` copy.
 public struct BorrowedMessage: ~Copyable {
   /// Text or binary.
   public let kind: MessageKind
@@ -17,7 +18,9 @@ public struct BorrowedMessage: ~Copyable {
   /// The length in bytes.
   public var count: Int { payload.count }
 
-  /// The text; nil for a binary message. It was checked as it came in.
+  /// The text; nil for a binary message.
+  ///
+  /// It was checked as it came in.
   public var text: String? { kind == .text ? String(decoding: payload, as: UTF8.self) : nil }
 
   /// The payload.

@@ -1,7 +1,9 @@
 public import Foundation
 public import WebSocketCore
 
-/// A message as it travels. As the type of `send` or `receive` it bypasses the JSON coding.
+/// A message as it travels.
+///
+/// As the type of `send` or `receive` it bypasses the JSON coding.
 ///
 /// Its own `Codable` form, for handlers that know nothing of it, is `{"text":...}` or `{"binary":base64}`.
 public enum WebSocketMessage: Sendable, Hashable, Codable {
@@ -15,6 +17,7 @@ public enum WebSocketMessage: Sendable, Hashable, Codable {
     case binary
   }
 
+  /// Reads `{"text":...}` or `{"binary":base64}`.
   public init(from decoder: any Decoder) throws {
     let container = try decoder.container(keyedBy: CodingKeys.self)
     if let text = try container.decodeIfPresent(String.self, forKey: .text) {
@@ -24,6 +27,7 @@ public enum WebSocketMessage: Sendable, Hashable, Codable {
     }
   }
 
+  /// Writes `{"text":...}` or `{"binary":base64}`.
   public func encode(to encoder: any Encoder) throws {
     var container = encoder.container(keyedBy: CodingKeys.self)
     switch self {

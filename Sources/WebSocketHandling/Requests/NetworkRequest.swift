@@ -3,16 +3,24 @@ public import WebSocketCore
 
 /// What to connect to, and how.
 public struct NetworkRequest: Sendable, Hashable {
-  /// The server: `ws`, `wss`, or their aliases `http` and `https`. Path and query travel as the URL holds them; a user
-  /// and a password become `Authorization: Basic` unless ``headers`` has that field.
+  /// The server: `ws`, `wss`, or their aliases `http` and `https`.
+  ///
+  /// Path and query travel as the URL holds them; a user and a password become `Authorization: Basic` unless
+  /// ``headers`` has that field.
   public var url: URL
-  /// Further header fields. Those of the handshake itself cannot be set; `Host` can.
+  /// Further header fields.
+  ///
+  /// Those of the handshake itself cannot be set; `Host` can.
   public var headers: HTTPFields
   /// The subprotocols to offer, the preferred one first (RFC 6455 §1.9).
   public var subprotocols: [String]
-  /// How long `connect` may take in all, names, TCP and handshake together. Default: 10 s.
+  /// How long `connect` may take in all, names, TCP and handshake together.
+  ///
+  /// Default: 10 s.
   public var connectTimeout: Duration
-  /// How long the closing handshake may take. Default: 5 s.
+  /// How long the closing handshake may take.
+  ///
+  /// Default: 5 s.
   public var closeTimeout: Duration
 
   /// A request; nothing is checked before `connect`.

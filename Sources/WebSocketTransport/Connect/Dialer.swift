@@ -87,7 +87,7 @@ private final class TCPDialAttempt: DialAttempt, ReadinessHandler {
     outcome?()
   }
 
-  func isReady(readable: Bool, writable: Bool) {
+  func isReady(readable: Bool, writable: Bool, hungUp: Bool) {
     var failure: TransportError?
     let outcome = state.withLock { state -> (() -> Void)? in
       guard writable, state.registration != nil, let address = state.current else { return nil }

@@ -8,6 +8,8 @@ struct Epoll: ~Copyable, Sendable {
     var token: UInt64
     var readable: Bool
     var writable: Bool
+    /// The peer ended its stream; it may lie behind bytes that are still to be read.
+    var hungUp: Bool
   }
 
   private let epoll: FileDescriptor
@@ -60,7 +62,8 @@ struct Epoll: ~Copyable, Sendable {
           Event(
             token: token,
             readable: mask & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue | trouble) != 0,
-            writable: mask & (EPOLLOUT.rawValue | trouble) != 0))
+            writable: mask & (EPOLLOUT.rawValue | trouble) != 0,
+            hungUp: mask & (EPOLLRDHUP.rawValue | trouble) != 0))
       }
     }
   }

@@ -4,7 +4,7 @@ import Synchronization
 
 /// Hears of readiness on the loop's thread.
 package protocol ReadinessHandler: AnyObject, Sendable {
-  func isReady(readable: Bool, writable: Bool)
+  func isReady(readable: Bool, writable: Bool, hungUp: Bool)
 }
 
 /// A descriptor's place in a loop.
@@ -140,7 +140,9 @@ package final class EpollEventLoop: EventLoop {
         }
       }
       events.removeAll(keepingCapacity: true)
-      for (handler, event) in ready { handler.isReady(readable: event.readable, writable: event.writable) }
+      for (handler, event) in ready {
+        handler.isReady(readable: event.readable, writable: event.writable, hungUp: event.hungUp)
+      }
       ready.removeAll(keepingCapacity: true)
       runTimersAndTasks()
     }

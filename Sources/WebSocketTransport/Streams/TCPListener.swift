@@ -26,7 +26,7 @@ package final class TCPListener: ReadinessHandler {
     registration.withLock { $0 = made }
   }
 
-  package func isReady(readable: Bool, writable: Bool) {
+  package func isReady(readable: Bool, writable: Bool, hungUp: Bool) {
     guard readable else { return }
     do throws(TransportError) {
       while registration.withLock({ $0 != nil }), let connection = try Socket.accept(descriptor) {
@@ -35,7 +35,7 @@ package final class TCPListener: ReadinessHandler {
       }
     } catch {
       // Out of descriptors or memory: what waits is taken up again shortly, when there may be some.
-      _ = loop.schedule(after: .milliseconds(100)) { [self] in isReady(readable: true, writable: false) }
+      _ = loop.schedule(after: .milliseconds(100)) { [self] in isReady(readable: true, writable: false, hungUp: false) }
     }
   }
 

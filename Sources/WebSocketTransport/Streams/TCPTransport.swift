@@ -1,3 +1,5 @@
+import Synchronization
+
 /// A connected stream socket on an event loop.
 ///
 /// The descriptor is closed when the last reference to the transport goes, never under somebody's hands; ``close()``
@@ -5,6 +7,7 @@
 package final class TCPTransport: Transport {
   private let descriptor: FileDescriptor
   private let loop: EpollEventLoop
+  private let hungUp = Atomic<Bool>(false)
   private let registration = Lock<Registration?>(nil)
 
   package init(_ descriptor: consuming FileDescriptor, on loop: EpollEventLoop) {
@@ -25,6 +28,8 @@ package final class TCPTransport: Transport {
   package func write(_ bytes: UnsafeRawBufferPointer) -> WriteOutcome {
     Socket.write(descriptor, bytes)
   }
+
+  package var peerHasFinished: Bool { hungUp.load(ordering: .relaxed) }
 
   package func finishWriting() { Socket.shutdown(descriptor, both: false) }
 
@@ -47,7 +52,8 @@ package final class TCPTransport: Transport {
       self.handler = handler
     }
 
-    func isReady(readable: Bool, writable: Bool) {
+    func isReady(readable: Bool, writable: Bool, hungUp: Bool) {
+      if hungUp { transport.hungUp.store(true, ordering: .relaxed) }
       handler.transportIsReady(transport, readable: readable, writable: writable)
     }
   }

@@ -8,8 +8,13 @@ package protocol Transport: AnyObject, Sendable {
   ///
   /// Readiness is told when it changes: after ``ReadOutcome/wouldBlock`` and ``WriteOutcome/wouldBlock``.
   func start(_ handler: any TransportHandler) throws(TransportError)
-  /// Reads what is there into the buffer. A result shorter than the buffer means that nothing more is there.
+  /// Reads what is there into the buffer.
+  ///
+  /// A result shorter than the buffer means that nothing more is there, unless ``peerHasFinished``.
   func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadOutcome
+  /// Whether the end of the peer's stream is known to be near: then read on until it comes, since no further news of
+  /// readiness will.
+  var peerHasFinished: Bool { get }
   /// Writes what the other side has room for.
   func write(_ bytes: UnsafeRawBufferPointer) -> WriteOutcome
   /// Ends the outgoing direction after what was written.
