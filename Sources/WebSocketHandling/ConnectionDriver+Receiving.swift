@@ -39,7 +39,12 @@ extension ConnectionDriver {
       lend(batch, of: buffer, to: receiver)
     }
     if runsInline, loop.isCurrent { drain() }
-    if batch.isEmpty { pump() }
+    let mustPump = perform { state in
+      let waited = state.io.deferredClose != nil
+      state.io.writeDeferredClose()
+      return waited || batch.isEmpty
+    }
+    if mustPump { pump() }
     return more
   }
 
@@ -67,9 +72,11 @@ extension ConnectionDriver {
       if state.io.handshake != nil {
         receiveAnswer(input, &state)
       } else {
-        state.io.lendsInput =
-          runsInline && state.io.receiver != nil && !state.io.isDraining && loop.isCurrent
+        let isInline = runsInline && state.io.receiver != nil && !state.io.isDraining && loop.isCurrent
+        state.io.lendsInput = isInline
+        state.io.defersClose = isInline
         feed(input, &state)
+        state.io.defersClose = false
       }
       return count == buffer.count || transport.peerHasFinished
     case .wouldBlock: return false

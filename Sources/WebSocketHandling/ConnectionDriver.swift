@@ -68,7 +68,7 @@ package final class ConnectionDriver: Sendable {
         }
       }
     }
-    if state.io.wantsFinish, !state.io.hasFinished, state.io.outgoing.isEmpty, let transport = state.io.transport {
+    if state.io.wantsFinish, !state.io.hasFinished, state.io.deferredClose == nil, state.io.outgoing.isEmpty, let transport = state.io.transport {
       state.io.hasFinished = true
       transport.finishWriting()
     }
@@ -180,6 +180,7 @@ package final class ConnectionDriver: Sendable {
       switch state.machine.state {
       case .open: break
       case .closing: return .closing
+      case .closed where state.io.deferredClose != nil, .failing where state.io.deferredClose != nil: break
       case .closed(let record), .failing(let record), .ended(let record):
         return state.io.isDisconnecting ? .closing : .closed(record)
       }

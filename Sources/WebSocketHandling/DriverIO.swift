@@ -85,6 +85,11 @@ struct DriverIO: ~Copyable, Sendable {
   var input = InputPointer()
   /// Messages that a receiver on the loop's thread takes straight from the input.
   var lendsInput = false
+  /// Whether a Close waits until the messages read before it are delivered, so that they can still be answered: where
+  /// the receiver runs on the loop's thread, right behind the read.
+  var defersClose = false
+  /// The Close that waits.
+  var deferredClose: [UInt8]?
   var lent: [(kind: MessageKind, range: Range<Int>)] = []
 
   var pings = Queue<OutstandingPing>()
@@ -118,6 +123,7 @@ struct DriverIO: ~Copyable, Sendable {
     isReading = true
     isWriteBlocked = false
     latePong = nil
+    deferredClose = nil
     isDisconnecting = false
     (wantsClosingTimer, wantsFinish, hasFinished) = (false, false, false)
   }
@@ -251,7 +257,17 @@ extension DriverIO: ConnectionSink {
       latePong = payload
       return
     }
+    if opcode == .close, defersClose, !lent.isEmpty || !kept.isEmpty {
+      deferredClose = payload
+      return
+    }
     outgoing.append(opcode, .bytes(payload), random: random, completion: nil)
+  }
+
+  /// Lets the Close follow that waited for the messages before it.
+  mutating func writeDeferredClose() {
+    guard let payload = deferredClose.take() else { return }
+    outgoing.append(.close, .bytes(payload), random: random, completion: nil)
   }
 
   mutating func startClosingTimer() { wantsClosingTimer = true }
@@ -259,6 +275,7 @@ extension DriverIO: ConnectionSink {
   mutating func finishWriting() { wantsFinish = true }
 
   mutating func ended(_ record: CloseRecord) {
+    deferredClose = nil
     settleLent()
     let error = EngineError.WebSocketError.closed(record)
     phase = .ended(record)

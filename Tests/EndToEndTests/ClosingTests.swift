@@ -121,4 +121,29 @@ struct ClosingTests {
     for await frame in frames { seen.append(frame) }
     #expect(seen == [.close(1001)])
   }
+
+  @Test(
+    "a message is answered before the Close that its batch ends in",
+    arguments: [
+      ([0x83, 0x00], Frame(.close, [0x03, 0xEA] + "opcode 3 is reserved".utf8)),
+      (Frame.close(1000).encoded(), .close(1000)),
+    ])
+  func answerBeforeClose(end: [UInt8], close: Frame) async throws {
+    let (frames, feed) = AsyncStream.makeStream(of: Frame.self)
+    let server = try ScriptedServer { connection in
+      try connection.open()
+      _ = try connection.readFrame()
+      try connection.send(Frame.text("hello").encoded() + end)
+      feed.yield(try connection.readFrame())
+      feed.yield(try connection.readFrame())
+      feed.finish()
+    }
+    let handler = makeHandler { $0.callbacks = .eventLoop }
+    handler.onMessage { [weak handler] message in handler?.send(message) }
+    try await handler.connect(request: request(server))
+    try await handler.send(message: WebSocketMessage.text("go"))
+    var seen: [Frame] = []
+    for await frame in frames { seen.append(frame) }
+    #expect(seen == [.text("hello"), close])
+  }
 }
