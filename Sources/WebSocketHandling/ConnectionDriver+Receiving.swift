@@ -69,15 +69,14 @@ extension ConnectionDriver {
     switch transport.read(into: buffer) {
     case .bytes(let count):
       let input = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
+      state.io.defersClose = runsInline && !state.io.isDraining && loop.isCurrent
       if state.io.handshake != nil {
         receiveAnswer(input, &state)
       } else {
-        let isInline = runsInline && state.io.receiver != nil && !state.io.isDraining && loop.isCurrent
-        state.io.lendsInput = isInline
-        state.io.defersClose = isInline
+        state.io.lendsInput = state.io.defersClose && state.io.receiver != nil
         feed(input, &state)
-        state.io.defersClose = false
       }
+      state.io.defersClose = false
       return count == buffer.count || transport.peerHasFinished
     case .wouldBlock: return false
     case .end(let end):

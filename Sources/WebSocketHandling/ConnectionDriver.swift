@@ -68,7 +68,9 @@ package final class ConnectionDriver: Sendable {
         }
       }
     }
-    if state.io.wantsFinish, !state.io.hasFinished, state.io.deferredClose == nil, state.io.outgoing.isEmpty, let transport = state.io.transport {
+    if state.io.wantsFinish, !state.io.hasFinished, state.io.deferredClose == nil, state.io.outgoing.isEmpty,
+      let transport = state.io.transport
+    {
       state.io.hasFinished = true
       transport.finishWriting()
     }

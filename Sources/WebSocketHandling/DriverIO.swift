@@ -86,7 +86,7 @@ struct DriverIO: ~Copyable, Sendable {
   /// Messages that a receiver on the loop's thread takes straight from the input.
   var lendsInput = false
   /// Whether a Close waits until the messages read before it are delivered, so that they can still be answered: where
-  /// the receiver runs on the loop's thread, right behind the read.
+  /// callbacks run on the loop's thread, right behind the read.
   var defersClose = false
   /// The Close that waits.
   var deferredClose: [UInt8]?
@@ -257,7 +257,7 @@ extension DriverIO: ConnectionSink {
       latePong = payload
       return
     }
-    if opcode == .close, defersClose, !lent.isEmpty || !kept.isEmpty {
+    if opcode == .close, defersClose, !lent.isEmpty || !callbacks.isEmpty {
       deferredClose = payload
       return
     }
