@@ -1,3 +1,3 @@
 # The whole suite under the thread sanitizer.
 set -euo pipefail
-swift test --sanitize thread --scratch-path .build-tsan
+timeout 1500 swift test --sanitize thread --scratch-path .build-tsan

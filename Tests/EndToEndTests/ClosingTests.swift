@@ -4,7 +4,7 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 
-@Suite("Closing over TCP (RFC 6455 §7)")
+@Suite("Closing over TCP (RFC 6455 §7)", .timeLimit(.minutes(5)))
 struct ClosingTests {
   @Test(
     "R61, R63: the peer's code reaches the application", arguments: [1000, 1001, 1012, 1014, 3000, 4999] as [UInt16])
@@ -106,9 +106,9 @@ struct ClosingTests {
   @Test func `releasing the last reference closes with 1001 and cancels what waits`() async throws {
     let (frames, feed) = AsyncStream.makeStream(of: Frame.self)
     let server = try ScriptedServer { connection in
+      defer { feed.finish() }
       try connection.open()
       feed.yield(try connection.readFrame())
-      feed.finish()
     }
     var handler: DefaultWebSocketHandler? = makeHandler()
     try await handler?.connect(request: request(server))
@@ -131,12 +131,12 @@ struct ClosingTests {
   func answerBeforeClose(end: [UInt8], close: Frame) async throws {
     let (frames, feed) = AsyncStream.makeStream(of: Frame.self)
     let server = try ScriptedServer { connection in
+      defer { feed.finish() }
       try connection.open()
       _ = try connection.readFrame()
       try connection.send(Frame.text("hello").encoded() + end)
       feed.yield(try connection.readFrame())
       feed.yield(try connection.readFrame())
-      feed.finish()
     }
     let handler = makeHandler { $0.callbacks = .eventLoop }
     handler.onMessage { [weak handler] message in handler?.send(message) }

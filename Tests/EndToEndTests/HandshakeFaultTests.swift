@@ -4,7 +4,7 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 
-@Suite("Opening handshake over TCP (RFC 6455 §4.1)")
+@Suite("Opening handshake over TCP (RFC 6455 §4.1)", .timeLimit(.minutes(5)))
 struct HandshakeFaultTests {
   @Test(
     "R01: a frame glued to the answer is the first message, wherever the bytes are cut", arguments: [1, 2, 7, 1000])

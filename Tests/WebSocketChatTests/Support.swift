@@ -8,7 +8,7 @@ import WebSocketTransport
 
 typealias Failure = EngineError.WebSocketError
 
-/// Collects values in order; a test takes them one by one, waiting at most ten seconds for each.
+/// Collects values in order; a test takes them one by one, waiting at most two minutes for each.
 final class Recorder<Value: Sendable>: Sendable {
   private let values = Lock<[Value]>([])
   private let arrived = DispatchSemaphore(value: 0)
@@ -21,7 +21,7 @@ final class Recorder<Value: Sendable>: Sendable {
   /// The next value.
   func next(sourceLocation: SourceLocation = #_sourceLocation) throws -> Value {
     try #require(
-      arrived.wait(timeout: .now() + 10) == .success, "nothing came within ten seconds",
+      arrived.wait(timeout: .now() + 120) == .success, "nothing came within two minutes",
       sourceLocation: sourceLocation)
     return values.withLock { $0.removeFirst() }
   }

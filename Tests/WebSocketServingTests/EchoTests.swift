@@ -35,7 +35,7 @@ private struct Client {
   }
 }
 
-@Suite("Server and client over loopback", .timeLimit(.minutes(1)))
+@Suite("Server and client over loopback", .timeLimit(.minutes(5)))
 struct EchoTests {
   /// The lengths at which the frame's header changes its form (RFC 6455 §5.2), and more than one read takes.
   static let lengths = [0, 125, 126, 65_535, 65_536, 1 << 20]
