@@ -51,6 +51,17 @@ struct CommandLineOptions {
     return .seconds(value)
   }
 
+  /// One of the names of an enumeration.
+  func choice<Choice: RawRepresentable & CaseIterable>(
+    _ name: String
+  ) throws(UsageError) -> Choice? where Choice.RawValue == String {
+    guard let text = string(name) else { return nil }
+    guard let choice = Choice(rawValue: text) else {
+      throw UsageError(message: "\(name) is one of \(Choice.allCases.map(\.rawValue).joined(separator: ", "))")
+    }
+    return choice
+  }
+
   /// The only operand.
   func operand(_ what: String) throws(UsageError) -> String {
     guard operands.count == 1, let operand = operands.first else {

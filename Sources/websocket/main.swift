@@ -6,6 +6,7 @@ let usage = """
     chat             a demonstration: two chat clients that come back after a lost connection
     connect URL      sends lines of standard input, shows what comes
     serve            an echo server or a broadcast room
+    bench URL        measures against an echo server, and beside another client
     autobahn URL     runs the cases of the Autobahn test suite's fuzzing server
   """
 
@@ -23,6 +24,8 @@ case "connect":
   do throws(UsageError) { try ConnectCommand(arguments).run() } catch { fail(error, ConnectCommand.usage) }
 case "serve":
   do throws(UsageError) { try ServeCommand(arguments).run() } catch { fail(error, ServeCommand.usage) }
+case "bench":
+  do throws(UsageError) { try BenchCommand(arguments).run() } catch { fail(error, BenchCommand.usage) }
 case "autobahn":
   do throws(UsageError) { try AutobahnCommand(arguments).run() } catch { fail(error, AutobahnCommand.usage) }
 case "help", "--help", "-h":
