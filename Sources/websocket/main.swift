@@ -34,4 +34,5 @@ case "help", "--help", "-h":
 case nil: fail(UsageError(message: "no command"), usage)
 case let command?: fail(UsageError(message: "unknown command \(command)"), usage)
 }
-dispatchMain()
+// The commands end the process themselves. `dispatchMain` would end this thread, which profilers do not survive.
+while true { pause() }
