@@ -48,6 +48,7 @@ let package = Package(
       swiftSettings: strict),
     tests("WebSocketCoreTests", ["WebSocketCore"]),
     tests("EndToEndTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketTesting"]),
+    tests("HandlerContractTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketTesting"]),
     tests("WebSocketServingTests", ["WebSocketHandling", "WebSocketServing", "WebSocketTesting"]),
     tests("WebSocketHandlingTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling"]),
     tests(

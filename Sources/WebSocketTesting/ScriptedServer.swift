@@ -57,6 +57,10 @@ public enum ScriptFailure: Error, Sendable, Hashable {
   case ended
   /// The client broke the protocol.
   case violation(ProtocolViolation)
+  /// What the script wants has not come.
+  case missing
+  /// The client sent another frame than the script wants; in words.
+  case otherFrame(String)
   /// The request is no opening handshake.
   case notAHandshake
   /// A system call failed.
@@ -68,7 +72,7 @@ public enum ScriptFailure: Error, Sendable, Hashable {
 /// Used by its script alone.
 public final class ScriptedConnection: Sendable {
   private let descriptor: FileDescriptor
-  private let unread = Lock<[UInt8]>([])
+  private let unread = Lock(ClientBytes())
 
   init(_ descriptor: consuming FileDescriptor) {
     self.descriptor = descriptor
@@ -79,20 +83,13 @@ public final class ScriptedConnection: Sendable {
 
   /// Reads the request head and returns its text, the empty line included.
   @discardableResult
-  public func readRequest() throws -> String {
-    let end = Array("\r\n\r\n".utf8)
-    var head: [UInt8] = []
-    while head.suffix(4) != end[...] { head.append(try next()) }
-    return String(decoding: head, as: UTF8.self)
-  }
+  public func readRequest() throws -> String { try take { $0.takeRequest() } }
 
   /// A correct answer to the request, ready to be sent with whatever follows it.
+  ///
+  /// - Parameter fields: further lines of the head, each ending in CRLF.
   public func answer(to request: String, adding fields: String = "") throws -> [UInt8] {
-    var handshake = ServerHandshake()
-    guard case .upgrade(let offer, _) = handshake.receive(Array(request.utf8).span.bytes) else {
-      throw ScriptFailure.notAHandshake
-    }
-    return offer.accepted().encoded.dropLast(2) + Array((fields + "\r\n").utf8)
+    try ClientBytes.answer(to: request, adding: fields)
   }
 
   /// Reads the request and opens the connection, with `bytes` glued to the answer.
@@ -119,30 +116,16 @@ public final class ScriptedConnection: Sendable {
   public func send(text: String) throws { try send(Array(text.utf8)) }
 
   /// Reads the client's next frame, strictly: it must be masked and minimal.
-  package func readFrame() throws -> Frame {
-    var head: [UInt8] = []
-    var header: FrameHeader?
-    while header == nil {
-      head.append(try next())
-      do throws(ProtocolViolation) {
-        header = try FrameHeader.parse(head.span.bytes, role: .server)?.header
-      } catch {
-        throw ScriptFailure.violation(error)
-      }
-    }
-    guard let header, let key = header.maskingKey else { throw ScriptFailure.ended }
-    var payload: [UInt8] = []
-    payload.reserveCapacity(header.payloadLength)
-    while payload.count < header.payloadLength { payload.append(try next()) }
-    var span = payload.mutableSpan
-    var bytes = span.mutableBytes
-    key.apply(to: &bytes, in: 0..<header.payloadLength)
-    return Frame(header.opcode, payload, isFinal: header.isFinal, reservedBits: header.reservedBits)
-  }
+  package func readFrame() throws -> Frame { try take { bytes throws(ScriptFailure) in try bytes.takeFrame() } }
 
   /// Waits until the client ends the stream; what it sends before is read and forgotten.
   public func waitForEnd() {
-    do { while true { _ = try next() } } catch {}
+    do {
+      while true {
+        try fill()
+        unread.withLock { $0.removeAll() }
+      }
+    } catch {}
   }
 
   /// Ends the outgoing direction (TCP FIN).
@@ -151,16 +134,21 @@ public final class ScriptedConnection: Sendable {
   /// Resets the connection (TCP RST) when the script returns.
   public func reset() { Socket.resetOnClose(descriptor) }
 
-  private func next() throws -> UInt8 {
-    if let octet = unread.withLock({ $0.popLast() }) { return octet }
+  private func take<Value>(_ take: (inout ClientBytes) throws(ScriptFailure) -> Value?) throws -> Value {
+    while true {
+      if let value = try unread.withLock(take) { return value }
+      try fill()
+    }
+  }
+
+  /// Reads what comes next, and waits for it.
+  private func fill() throws(ScriptFailure) {
     var buffer = [UInt8](repeating: 0, count: 64 << 10)
     let outcome = buffer.withUnsafeMutableBytes { Socket.read(descriptor, into: $0) }
     switch outcome {
-    case .bytes(let count):
-      unread.withLock { $0 = buffer[1..<count].reversed() }
-      return buffer[0]
-    case .end: throw ScriptFailure.ended
-    case .wouldBlock: throw ScriptFailure.io("a blocking read would block")
+    case .bytes(let count): unread.withLock { $0.append(buffer[..<count]) }
+    case .end: throw .ended
+    case .wouldBlock: throw .io("a blocking read would block")
     }
   }
 }
