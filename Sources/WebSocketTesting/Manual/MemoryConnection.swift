@@ -37,7 +37,9 @@ public final class MemoryConnection: Sendable {
   public func send(text: String) { send(Array(text.utf8)) }
 
   /// Sends a message in one frame.
-  public func send(_ message: WebSocketMessage) { send(frame: Frame(message.kind == .text ? .text : .binary, message.data)) }
+  public func send(_ message: WebSocketMessage) {
+    send(frame: Frame(message.kind == .text ? .text : .binary, message.data))
+  }
 
   /// Sends a Close frame, whatever its code.
   public func sendClose(_ code: CloseCode, reason: String = "") { send(frame: Frame.close(code.rawValue, reason)) }
