@@ -1,4 +1,3 @@
-import Dispatch
 package import WebSocketTransport
 
 /// Time and chance as a ``ChatViewModel`` sees them, so that tests can decide both.
@@ -21,29 +20,15 @@ package struct ChatTiming: Sendable {
     self.schedule = schedule
   }
 
-  /// The system's clock, random source and timers.
-  package static let system = ChatTiming(
-    now: { .now },
-    randomBits: { UInt64.random(in: .min ... .max) },
-    schedule: { delay, work in
-      let pending = PendingWork(work)
-      DispatchQueue.global().asyncAfter(deadline: .now() + .nanoseconds(Int(clamping: delay.nanoseconds))) {
-        pending.take()?()
-      }
-      return { _ = pending.take() }
-    })
-}
-
-/// Work that is done at most once, and not after it was taken away.
-private final class PendingWork: Sendable {
-  private let work: Lock<(@Sendable () -> Void)?>
-
-  init(_ work: @escaping @Sendable () -> Void) { self.work = Lock(work) }
-
-  func take() -> (@Sendable () -> Void)? {
-    work.withLock { work in
-      defer { work = nil }
-      return work
-    }
+  /// The clock and the timers of one of the environment's loops, and its random bytes.
+  package init(_ environment: Environment) {
+    let loop = environment.makeLoop()
+    self.init(
+      now: { loop.now },
+      randomBits: { environment.random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) } },
+      schedule: { delay, work in
+        let timer = loop.schedule(after: delay, work)
+        return { loop.cancel(timer) }
+      })
   }
 }

@@ -1,6 +1,5 @@
-import Dispatch
 public import WebSocketHandling
-import WebSocketTransport
+public import WebSocketTransport
 
 /// A chat that stays connected by itself, on any ``WebSocketHandler``.
 ///
@@ -25,7 +24,7 @@ public final class ChatViewModel: Sendable {
   private let outboxLimit: Int
   private let timing: ChatTiming
   private let onEvent: @Sendable (ChatEvent) -> Void
-  private let queue = DispatchQueue(label: "websocket.chat")
+  private let callbacks: any CallbackExecutor
   private let state: Lock<ChatSession>
 
   /// A chat that is not yet connected; ``connectToChat()`` is next.
@@ -36,27 +35,32 @@ public final class ChatViewModel: Sendable {
   ///   - sender: the name under which messages go out. Default: `User`.
   ///   - backoff: the waits before connecting again.
   ///   - outboxLimit: the most messages that wait for a connection. Default: 100, more than a person writes meanwhile.
+  ///   - environment: clock, timers and chance; tests bring the handler's own.
   ///   - onEvent: hears what happens, on the model's queue. Capture the owner weakly.
   public convenience init(
     webSocketHandler: any WebSocketHandler, request: NetworkRequest, sender: String = "User",
-    backoff: Backoff = Backoff(), outboxLimit: Int = 100,
+    backoff: Backoff = Backoff(), outboxLimit: Int = 100, environment: Environment = .system,
     onEvent: @escaping @Sendable (ChatEvent) -> Void = { _ in }
   ) {
     self.init(
       webSocketHandler: webSocketHandler, request: request, sender: sender, backoff: backoff,
-      outboxLimit: outboxLimit, timing: .system, onEvent: onEvent)
+      outboxLimit: outboxLimit, timing: ChatTiming(environment), callbacks: environment.callbackExecutor,
+      onEvent: onEvent)
   }
+
+  /// - Parameter callbacks: where events and completions run; nil: on a serial queue.
 
   package init(
     webSocketHandler: any WebSocketHandler, request: NetworkRequest, sender: String = "User",
     backoff: Backoff = Backoff(), outboxLimit: Int = 100, timing: ChatTiming,
-    onEvent: @escaping @Sendable (ChatEvent) -> Void = { _ in }
+    callbacks: (any CallbackExecutor)? = nil, onEvent: @escaping @Sendable (ChatEvent) -> Void = { _ in }
   ) {
     self.webSocketHandler = webSocketHandler
     self.request = request
     self.sender = sender
     self.outboxLimit = max(0, outboxLimit)
     self.timing = timing
+    self.callbacks = callbacks ?? QueueExecutor(target: nil)
     self.onEvent = onEvent
     state = Lock(ChatSession(machine: ReconnectMachine(backoff: backoff)))
   }
@@ -67,7 +71,7 @@ public final class ChatViewModel: Sendable {
       (!state.machine.isStopped, state.cancelTimer, state.unanswered)
     }
     let handler = webSocketHandler
-    queue.async {
+    callbacks.execute {
       cancelTimer?()
       if isActive { handler.disconnect { _ in } }
       for completion in completions { completion(.failure(.cancelled)) }
@@ -114,7 +118,7 @@ public final class ChatViewModel: Sendable {
       change(&state)
       return state.beginDraining()
     }
-    if mustDrain { queue.async { self.drain() } }
+    if mustDrain { callbacks.execute { self.drain() } }
   }
 
   private func drain() {
