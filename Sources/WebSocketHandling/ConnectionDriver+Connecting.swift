@@ -10,7 +10,7 @@ extension ConnectionDriver {
 
   /// Opens a connection: name, TCP, opening handshake, within one deadline.
   package func connect(
-    _ endpoint: Endpoint, connectTimeout: Duration, closeTimeout: Duration, completion: @escaping Completion
+    _ endpoint: Endpoint, times: ConnectionTimes, completion: @escaping Completion
   ) {
     let epoch = perform { state -> Int? in
       switch state.io.phase {
@@ -25,9 +25,9 @@ extension ConnectionDriver {
       }
       state.io.reset(phase: .connecting)
       state.io.connectCompletion = completion
-      state.io.closeTimeout = closeTimeout
+      state.io.times = times
       let epoch = state.io.epoch
-      state.io.connectTimer = loop.schedule(after: connectTimeout) { [self] in connectTimedOut(epoch) }
+      state.io.connectTimer = loop.schedule(after: times.connectTimeout) { [self] in connectTimedOut(epoch) }
       return epoch
     }
     guard let epoch else { return }
@@ -41,7 +41,7 @@ extension ConnectionDriver {
 
   private func fail(_ completion: @escaping Completion, _ error: EngineError.WebSocketError, _ state: inout State) {
     state.io.callbacks.append(.log(.error, error.description))
-    state.io.callbacks.append(.complete(completion, .failure(error)))
+    state.io.callbacks.append(.fail(completion, error))
   }
 
   /// A call that failed before anything was done.
@@ -109,7 +109,7 @@ extension ConnectionDriver {
       open(&state)
       state.io.callbacks.append(.log(.info, "WebSocket connected"))
       if let completion = state.io.connectCompletion.take() {
-        state.io.callbacks.append(.complete(completion, .success(())))
+        state.io.callbacks.append(.succeed(completion))
       }
       feed(UnsafeMutableRawBufferPointer(rebasing: input[end...]), &state)
     }
@@ -121,6 +121,7 @@ extension ConnectionDriver {
     state.machine = ConnectionMachine(role: state.io.role, limits: configuration.limits)
     state.io.outgoing.isOpen = true
     if let timer = state.io.connectTimer.take() { loop.cancel(timer) }
+    startLiveness(&state)
   }
 
   private func refused(_ head: HTTPResponseHead, _ body: [UInt8], _ state: inout State) {
@@ -167,13 +168,12 @@ extension ConnectionDriver {
     state.io.epoch += 1
     if let completion = state.io.connectCompletion.take() { fail(completion, error, &state) }
     for completion in state.io.outgoing.removeAll() {
-      state.io.callbacks.append(.complete(completion, .failure(error)))
+      state.io.callbacks.append(.fail(completion, error))
     }
-    for pending in state.io.receives.removeAll() { state.io.callbacks.append(.received(pending, .failure(error))) }
-    for ping in state.io.pings.removeAll() {
-      state.io.callbacks.append(.pinged(ping.completion, .failure(error)))
-    }
-    for completion in state.io.disconnects { state.io.callbacks.append(.complete(completion, .success(()))) }
+    state.io.failReceives(error)
+    state.io.failPings(error)
+    state.io.wakeRoomWaiters()
+    for completion in state.io.disconnects { state.io.callbacks.append(.succeed(completion)) }
     state.io.disconnects = []
   }
 
@@ -190,10 +190,10 @@ extension ConnectionDriver {
   // MARK: - The server
 
   /// Takes over a connection whose opening handshake is done; `bytes` came behind the request.
-  package func accept(_ transport: any Transport, bytes: [UInt8], closeTimeout: Duration) {
+  package func accept(_ transport: any Transport, bytes: [UInt8], times: ConnectionTimes) {
     perform { state in
       state.io.reset(phase: .open)
-      state.io.closeTimeout = closeTimeout
+      state.io.times = times
       state.io.transport = transport
       open(&state)
       var input = bytes
@@ -243,46 +243,16 @@ extension ConnectionDriver {
   package func release() {
     perform { state in
       for completion in state.io.outgoing.takeCompletions() {
-        state.io.callbacks.append(.complete(completion, .failure(.cancelled)))
+        state.io.callbacks.append(.fail(completion, .cancelled))
       }
-      for pending in state.io.receives.removeAll() {
-        state.io.callbacks.append(.received(pending, .failure(.cancelled)))
-      }
-      for ping in state.io.pings.removeAll() {
-        state.io.callbacks.append(.pinged(ping.completion, .failure(.cancelled)))
-      }
-      state.io.receiver = nil
+      state.io.failReceives(.cancelled)
+      state.io.failPings(.cancelled)
     }
+    onMessage(nil)
     disconnect(ClosePayload(sending: .goingAway) ?? .empty, completion: nil)
   }
 
-  // MARK: - Pings and facts
-
-  /// Sends a ping and answers with the time to its pong.
-  package func ping(_ completion: @escaping @Sendable (Result<Duration, EngineError.WebSocketError>) -> Void) {
-    perform { state in
-      var error: EngineError.WebSocketError?
-      switch state.io.phase {
-      case .never: error = .messageSendFailed("WebSocket is not connected")
-      case .ended(let record): error = .closed(record)
-      case .connecting: break
-      case .open: if !state.machine.state.canSend { error = .closing }
-      }
-      let limit = configuration.maximumPingsOutstanding
-      if error == nil, state.io.pings.count >= limit {
-        error = .limitExceeded(.pings, size: state.io.pings.count + 1, limit: limit)
-      }
-      if let error {
-        state.io.callbacks.append(.pinged(completion, .failure(error)))
-        return
-      }
-      let payload = environment.random.bytes(8)
-      state.io.pings.append(
-        DriverIO.OutstandingPing(payload: payload, sentAt: loop.now, completion: completion))
-      state.io.outgoing.append(.ping, .bytes(payload), random: environment.random, completion: nil)
-    }
-    pump()
-  }
+  // MARK: - Facts
 
   /// The server's answer to the opening handshake of the current or last connection.
   package var answer: HandshakeAnswer? { state.withLock { $0.io.answer } }

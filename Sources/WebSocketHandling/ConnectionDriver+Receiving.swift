@@ -1,13 +1,34 @@
 import Foundation
 import Glibc
+import Synchronization
 import WebSocketCore
-import WebSocketTransport
+package import WebSocketTransport
+
+extension ConnectionDriver: TransportHandler {
+  package func transportIsReady(_ transport: any Transport, readable: Bool, writable: Bool) {
+    if writable {
+      let mustPump = state.withLock { state in
+        guard state.io.transport === transport, state.io.isWriteBlocked, state.io.failure == nil else { return false }
+        state.io.isWriteBlocked = false
+        // The peer took something.
+        state.io.liveness.sawLife()
+        return true
+      }
+      if mustPump { pump() }
+    }
+    if readable { readAvailable(transport) }
+  }
+}
 
 extension ConnectionDriver {
+  /// What is read and decoded at one hold of the lock.
+  private static let bytesPerHold = 64 << 10
   /// Below this many missing bytes the loop's buffer serves; above, the rest is read straight into the message.
   private static let directBytes = 32 << 10
   /// How many reads one connection gets before the others have their turn.
   private static let readsPerTurn = 8
+
+  // MARK: - Reading
 
   /// Reads until nothing is there, nothing is wanted, or the turn is over.
   ///
@@ -22,67 +43,96 @@ extension ConnectionDriver {
   /// One read, decoded under one hold of the lock and delivered in one go; true where more may be there.
   private func readOnce(_ transport: any Transport) -> Bool {
     let buffer = loop.readBuffer
-    var batch: [(kind: MessageKind, range: Range<Int>)] = []
+    var batch: [LentMessage] = []
     var receiver: Receiver?
-    let more = perform { state -> Bool in
-      guard state.io.transport === transport, state.io.isReading else { return false }
+    var changes = 0
+    let (more, mustPump) = perform(willDrain: runsInline) { state -> (Bool, Bool) in
+      guard state.io.transport === transport else { return (false, false) }
+      guard mayRead(state) else {
+        if let end = transport.failure { failed(end, transport, &state) }
+        return (false, false)
+      }
       let more = read(transport, buffer, &state)
       if !state.io.lent.isEmpty {
         swap(&batch, &state.io.lent)
         receiver = state.io.receiver
+        changes = receiverChanges.load(ordering: .relaxed)
         state.io.isDraining = true
-        state.io.drainingThread = pthread_self()
+        state.io.isDelivering = true
       }
-      return more
-    }
-    if let receiver {
-      lend(batch, of: buffer, to: receiver)
-    }
-    if runsInline, loop.isCurrent { drain() }
-    let mustPump = perform { state in
-      let waited = state.io.deferredClose != nil
-      state.io.writeDeferredClose()
-      return waited || batch.isEmpty
+      if !mayRead(state), let end = state.io.failure { failed(end, transport, &state) }
+      return (more, !runsInline && writePiece(&state))
     }
     if mustPump { pump() }
+    guard runsInline else { return more }
+    if let receiver { lend(&batch, of: buffer, to: receiver, changes) }
+    finishTurn(&batch)
     return more
   }
+
+  /// Ends what a read began on the loop's thread: callbacks, then what they sent, then the Close that waited for them.
+  private func finishTurn(_ batch: inout [LentMessage]) {
+    let (hasCallbacks, hasMore) = perform(willDrain: true) { state -> (Bool, Bool) in
+      if !batch.isEmpty {
+        state.io.isDraining = false
+        endDelivery(&state)
+        batch.removeAll(keepingCapacity: batch.count <= 1024)
+        swap(&batch, &state.io.lent)
+      }
+      guard state.io.callbacks.isEmpty else { return (true, false) }
+      state.io.writeDeferredClose()
+      return (false, writePiece(&state))
+    }
+    if hasMore { pump() }
+    guard hasCallbacks else { return }
+    drain()
+    let mustPump = perform { state in
+      state.io.writeDeferredClose()
+      return writePiece(&state)
+    }
+    if mustPump { pump() }
+  }
+
+  /// Whether the socket is read: there is room for messages, or none will come any more.
+  func mayRead(_ state: borrowing State) -> Bool { state.io.isReading || !state.machine.state.canReceive }
 
   /// Reads once and feeds the machine or the handshake.
   private func read(_ transport: any Transport, _ buffer: UnsafeMutableRawBufferPointer, _ state: inout State) -> Bool {
     let missing = state.machine.missingPayloadBytes
-    if state.io.handshake == nil, missing >= Self.directBytes {
-      state.io.assemblePiece()
-      let target = UnsafeMutableRawBufferPointer(start: state.io.assembly.reserve(missing), count: missing)
-      switch transport.read(into: target) {
-      case .bytes(let count):
-        state.io.isDirect = true
-        feed(UnsafeMutableRawBufferPointer(rebasing: target[..<count]), &state)
-        state.io.isDirect = false
-        return count == missing || transport.peerHasFinished
-      case .wouldBlock: return false
-      case .end(let end):
-        ended(end, &state)
-        return false
-      }
+    let isDirect = missing >= Self.directBytes && state.io.handshake == nil
+    let room = min(isDirect ? missing : buffer.count, Self.bytesPerHold)
+    let target: UnsafeMutableRawBufferPointer
+    if isDirect {
+      target = UnsafeMutableRawBufferPointer(start: state.io.assembly.reserve(missing), count: room)
+    } else {
+      target = UnsafeMutableRawBufferPointer(rebasing: buffer[..<room])
     }
-    switch transport.read(into: buffer) {
+    switch transport.read(into: target) {
     case .bytes(let count):
-      let input = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
-      state.io.defersClose = runsInline && !state.io.isDraining && loop.isCurrent
-      if state.io.handshake != nil {
-        receiveAnswer(input, &state)
-      } else {
-        state.io.lendsInput = state.io.defersClose && state.io.receiver != nil
-        feed(input, &state)
-      }
-      state.io.defersClose = false
-      return count == buffer.count || transport.peerHasFinished
+      state.io.liveness.sawLife()
+      take(UnsafeMutableRawBufferPointer(rebasing: target[..<count]), isDirect: isDirect, &state)
+      return count == room || transport.peerHasFinished
     case .wouldBlock: return false
     case .end(let end):
       ended(end, &state)
       return false
     }
+  }
+
+  private func take(_ input: UnsafeMutableRawBufferPointer, isDirect: Bool, _ state: inout State) {
+    state.io.defersClose = runsInline && !state.io.isDraining
+    if state.io.handshake != nil {
+      receiveAnswer(input, &state)
+    } else {
+      state.io.isDirect = isDirect
+      state.io.lendsInput =
+        runsInline && !isDirect && state.io.receiver != nil && !state.io.isDraining && state.io.inbox.isEmpty
+        && state.io.receives.isEmpty && state.io.callbacks.isEmpty && !state.io.logsMessages
+      feed(input, &state)
+      state.io.isDirect = false
+      state.io.lendsInput = false
+    }
+    state.io.defersClose = false
   }
 
   /// Passes bytes through the machine.
@@ -91,9 +141,8 @@ extension ConnectionDriver {
     state.io.input.base = UnsafeRawPointer(input.baseAddress)
     var span = input.mutableBytes
     state.machine.receive(&span, into: &state.io)
-    if !state.io.isDirect { state.io.assemblePiece() }
+    state.io.assemblePiece()
     state.io.input.base = nil
-    state.io.lendsInput = false
   }
 
   private func ended(_ end: TransportEnd, _ state: inout State) {
@@ -104,85 +153,138 @@ extension ConnectionDriver {
     }
   }
 
-  /// Lends messages that lie in the loop's buffer, one after the other; what a changed receiver leaves is kept.
-  private func lend(
-    _ batch: [(kind: MessageKind, range: Range<Int>)], of buffer: UnsafeMutableRawBufferPointer, to receiver: Receiver
-  ) {
-    for (index, message) in batch.enumerated() {
-      receiver.receive(
-        BorrowedMessage(kind: message.kind, payload: UnsafeRawBufferPointer(rebasing: buffer[message.range])))
-      let isLast = index == batch.count - 1
-      let mustStop = !isLast && state.withLock { $0.io.receiver !== receiver }
-      if mustStop {
-        state.withLock { state in
-          var later = state.io.kept
-          state.io.kept = Queue()
-          state.io.keptCost = 0
-          for (kind, range) in batch[(index + 1)...] {
-            let bytes = UnsafeRawBufferPointer(rebasing: buffer[range])
-            state.io.keep(kind == .text ? .text(String(decoding: bytes, as: UTF8.self)) : .binary(Data(bytes)))
-          }
-          while let message = later.popFirst() { state.io.keep(message) }
-        }
-        break
-      }
-    }
-    state.withLock { state in
-      state.io.isDraining = false
-      state.io.drainingThread = 0
-      if state.io.lent.isEmpty {
-        var empty = batch
-        empty.removeAll(keepingCapacity: batch.count <= 1024)
-        state.io.lent = empty
-      }
-    }
-    pump()
-  }
-
-  /// Reads on where enough of the kept messages is consumed.
+  /// Reads on, on the loop's thread, where reading was paused.
   func resumeReading() {
     let transport = state.withLock { state -> (any Transport)? in
-      guard !state.io.isReading, state.io.keptCost <= configuration.receiveBufferLimit / 2 || state.io.isDisconnecting
-      else { return nil }
+      guard !state.io.isReading, state.io.mayReadOn else { return nil }
       state.io.isReading = true
       return state.io.transport
     }
     if let transport { loop.execute { [self] in readAvailable(transport) } }
   }
 
+  // MARK: - The standing receiver
+
+  /// Installs the standing receiver, or removes it.
+  package func onMessage(_ receiver: (@Sendable (borrowing BorrowedMessage) -> Void)?) {
+    let old = perform { state -> Receiver? in
+      let old = state.io.receiver
+      state.io.receiver = receiver.map(Receiver.init)
+      receiverChanges.add(1, ordering: .relaxed)
+      if !state.io.inbox.isEmpty { state.io.announce() }
+      return old
+    }
+    // Released outside the lock: its end may call back in.
+    _ = old
+  }
+
+  /// Lends messages that lie in the loop's buffer, one after the other; those behind a change of the receiver are kept.
+  private func lend(
+    _ batch: inout [LentMessage], of buffer: UnsafeMutableRawBufferPointer, to receiver: Receiver, _ changes: Int
+  ) {
+    cork(true)
+    var next = 0
+    while next < batch.count, receiverChanges.load(ordering: .relaxed) == changes {
+      let message = batch[next]
+      next += 1
+      receiver.receive(
+        BorrowedMessage(kind: message.kind, payload: UnsafeRawBufferPointer(rebasing: buffer[message.range])))
+    }
+    cork(false)
+    guard next < batch.count else { return }
+    var rest = Inbox()
+    for message in batch[next...] {
+      rest.append(message.kind, copying: UnsafeRawBufferPointer(rebasing: buffer[message.range]))
+    }
+    state.withLock { state in
+      state.io.undelivered += rest.cost
+      state.io.inbox.prepend(&rest)
+    }
+  }
+
+  /// Gives kept messages to the standing receiver, as long as it stands.
+  func deliverKept() {
+    var batch = Inbox()
+    while let (receiver, changes) = takeKept(&batch) {
+      let cost = batch.cost
+      while receiverChanges.load(ordering: .relaxed) == changes {
+        cork(runsInline || batch.count > 1)
+        guard batch.lendFirst(to: receiver.receive) else { break }
+      }
+      giveBack(&batch, delivered: cost - batch.cost)
+      resumeReading()
+    }
+  }
+
+  /// Takes everything kept, for the receiver.
+  private func takeKept(_ batch: inout Inbox) -> (Receiver, changes: Int)? {
+    state.withLock { state in
+      guard let receiver = state.io.receiver, !state.io.inbox.isEmpty, !state.io.isDelivering else { return nil }
+      swap(&batch, &state.io.inbox)
+      state.io.isDelivering = true
+      return (receiver, receiverChanges.load(ordering: .relaxed))
+    }
+  }
+
+  private func giveBack(_ batch: inout Inbox, delivered: Int) {
+    perform { state in
+      state.io.undelivered -= delivered
+      state.io.inbox.prepend(&batch)
+      state.io.isDelivering = false
+      if state.io.receiver == nil { state.io.serve() }
+    }
+  }
+
+  /// The messages that were out have been delivered: those behind them have their turn.
+  private func endDelivery(_ state: inout State) {
+    state.io.isDelivering = false
+    if state.io.receiver == nil {
+      state.io.serve()
+    } else if !state.io.inbox.isEmpty {
+      state.io.announce()
+    }
+  }
+
+  // MARK: - Receives
+
   /// Waits for the next message.
   package func receive(_ pending: any PendingReceive) {
     perform { state in
-      let io: EngineError.WebSocketError?
-      switch state.io.phase {
-      case .never: io = .messageReceiveFailed("WebSocket is not connected")
-      case .connecting, .open, .ended: io = state.io.receiver == nil ? nil : .misuse(.receiverInstalled)
-      }
-      if let io {
-        state.io.callbacks.append(.received(pending, .failure(io)))
-        return
-      }
-      if let message = state.io.popKept() {
-        state.io.callbacks.append(.received(pending, .success(message.message)))
-      } else if case .ended(let record) = state.io.phase {
-        state.io.callbacks.append(.received(pending, .failure(.closed(record))))
+      if let error = refusal(toReceive: &state) { return state.io.fail(pending, error) }
+      if !state.io.isDelivering, let message = state.io.inbox.popFirst() {
+        state.io.give(message, to: pending)
       } else {
         state.io.receives.append(pending)
+        state.io.serve()
       }
     }
-    resumeReading()
+  }
+
+  /// Takes the next message where one is kept; nil: there is none, ask with ``receive(_:)``.
+  func takeMessage() -> WebSocketMessage? {
+    let (message, mayReadOn) = state.withLock { state -> (WebSocketMessage?, Bool) in
+      guard state.io.receiver == nil, !state.io.isDelivering, state.io.receives.isEmpty,
+        let message = state.io.inbox.popFirst()
+      else { return (nil, false) }
+      state.io.undelivered -= message.cost
+      return (message, !state.io.isReading && state.io.mayReadOn)
+    }
+    if mayReadOn { resumeReading() }
+    return message
+  }
+
+  private func refusal(toReceive state: inout State) -> EngineError.WebSocketError? {
+    if case .never = state.io.phase { return .messageReceiveFailed("WebSocket is not connected") }
+    if state.io.receiver != nil { return .misuse(.receiverInstalled) }
+    let limit = configuration.receiveBufferLimit / messageOverhead
+    guard state.io.receives.count < max(limit, 1) else {
+      return .limitExceeded(.receives, size: state.io.receives.count + 1, limit: limit)
+    }
+    return nil
   }
 
   /// Takes a receive back; false where it is answered already.
   package func withdraw(_ pending: any PendingReceive) -> Bool {
     state.withLock { !$0.io.receives.removeAll { $0 === pending }.isEmpty }
-  }
-
-  /// Installs the standing receiver, or removes it.
-  package func onMessage(_ receiver: (@Sendable (borrowing BorrowedMessage) -> Void)?) {
-    perform { state in
-      state.io.receiver = receiver.map(Receiver.init)
-      if receiver != nil, !state.io.kept.isEmpty { state.io.callbacks.append(.deliver) }
-    }
   }
 }

@@ -40,9 +40,7 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
     request: NetworkRequest, completion: @escaping @Sendable (Result<Void, EngineError.WebSocketError>) -> Void
   ) {
     do throws(EngineError.WebSocketError) {
-      driver.connect(
-        try Endpoint(request), connectTimeout: request.connectTimeout, closeTimeout: request.closeTimeout,
-        completion: completion)
+      driver.connect(try Endpoint(request), times: request.times, completion: completion)
     } catch {
       driver.reject(completion, error)
     }
@@ -71,33 +69,68 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
   public func send<T>(
     message: T, completion: @escaping @Sendable (Result<Void, EngineError.WebSocketError>) -> Void
   ) where T: Encodable {
-    if let message = message as? WebSocketMessage {
-      send(message, completion)
-      return
-    }
-    do {
-      let data = try JSONEncoder().encode(message)
-      driver.send(configuration.sendsJSONAsText ? .text : .binary, .data(data), completion: completion)
+    do throws(EngineError.WebSocketError) {
+      let (kind, payload) = try encode(message)
+      driver.send(kind, payload, completion: completion)
     } catch {
-      driver.reject(
-        completion, .unencodable(reason: String(describing: error), errorType: String(describing: type(of: error))))
+      driver.reject(completion, error)
+    }
+  }
+
+  /// Sends one message; returns when the operating system has taken its last byte.
+  ///
+  /// Where the send queue is full it waits for room; the message is held by the caller so long.
+  ///
+  /// - Throws: as the callback form, but for a full queue; `cancelled` where the task is cancelled while it waits for
+  ///   room.
+  public func send<T: Encodable & Sendable>(message: T) async throws(EngineError.WebSocketError) {
+    let (kind, payload) = try encode(message)
+    while true {
+      switch await sendOnce(kind, payload) {
+      case .success: return
+      case .failure(.limitExceeded(.sendQueue, size: _, limit: _)): try await waitForRoom()
+      case .failure(let error): throw error
+      }
+    }
+  }
+
+  /// Does not suspend where the message is written at once.
+  private func sendOnce(_ kind: MessageKind, _ payload: Payload) async -> Result<Void, EngineError.WebSocketError> {
+    let answer = Promise<Result<Void, EngineError.WebSocketError>>()
+    switch driver.send(kind, payload, orLater: { answer.give($0) }) {
+    case .written: return .success(())
+    case .refused(let error): return .failure(error)
+    case .pending: return await answer.wait()
+    }
+  }
+
+  private func waitForRoom() async throws(EngineError.WebSocketError) {
+    let waiter = Promise<Void>()
+    driver.waitForRoom(waiter)
+    await withTaskCancellationHandler {
+      await waiter.wait()
+    } onCancel: {
+      waiter.give(())
+    }
+    if Task.isCancelled { throw .cancelled }
+  }
+
+  private func encode<T: Encodable>(_ message: T) throws(EngineError.WebSocketError) -> (MessageKind, Payload) {
+    if let message = message as? WebSocketMessage { return (message.kind, message.payload) }
+    do {
+      return (configuration.sendsJSONAsText ? .text : .binary, .data(try JSONEncoder().encode(message)))
+    } catch {
+      throw .unencodable(reason: String(describing: error), errorType: String(describing: type(of: error)))
     }
   }
 
   /// Sends a message without telling when it is written.
   ///
   /// What cannot be sent is logged.
-  public func send(_ message: WebSocketMessage) { send(message, nil) }
+  public func send(_ message: WebSocketMessage) { driver.send(message.kind, message.payload, completion: nil) }
 
   /// Sends a borrowed message on, without a copy of the caller's.
   public func send(_ message: borrowing BorrowedMessage) { driver.send(message) }
-
-  private func send(_ message: WebSocketMessage, _ completion: Completion?) {
-    switch message {
-    case .text(let text): driver.send(.text, .string(text), completion: completion)
-    case .binary(let data): driver.send(.binary, .data(data), completion: completion)
-    }
-  }
 
   /// Waits for the next message; kept ones come first, also after the end.
   public func receive<T>(completion: @escaping @Sendable (Result<T, EngineError.WebSocketError>) -> Void)
@@ -111,6 +144,15 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
   /// ``EngineError/WebSocketError/misuse(_:)``.
   public func onMessage(_ receiver: (@Sendable (borrowing BorrowedMessage) -> Void)?) { driver.onMessage(receiver) }
 
+  /// Hears once of each end of a connection, on the callbacks' thread, after its last message; nil removes it.
+  ///
+  /// The only way to learn of an end while a receiver is installed. Pending calls are answered as well.
+  public func onClose(_ body: (@Sendable (CloseRecord) -> Void)?) { driver.onEnd(body) }
+
+  /// Hears each time that the send queue, having grown above ``HandlerConfiguration/sendQueueLowMark``, has fallen to
+  /// it: the moment to send on after a send was refused; nil removes it.
+  public func onSendQueueLow(_ body: (@Sendable () -> Void)?) { driver.onSendQueueLow(body) }
+
   /// Sends a ping and completes with the time to its pong; 16 may wait at a time.
   public func ping(completion: @escaping @Sendable (Result<Duration, EngineError.WebSocketError>) -> Void) {
     driver.ping(completion)
@@ -121,6 +163,23 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
 
   /// What waits to be written: payload bytes, and messages.
   public var buffered: (bytes: Int, messages: Int) { driver.buffered }
+
+  /// How long the pongs of the current or last connection took.
+  public var roundTripTimes: RoundTripTimes { driver.roundTripTimes }
+
+  /// The next message where one is kept; for the async layer, which then need not suspend.
+  func takeMessage() -> WebSocketMessage? { driver.takeMessage() }
+
+  /// Asks for the next message for a task that it wakes.
+  func receive(_ pending: any PendingReceive) { driver.receive(pending) }
+
+  /// Takes a receive back; false where it is answered already.
+  func withdraw(_ pending: any PendingReceive) -> Bool { driver.withdraw(pending) }
+
+  /// Decodes a message as `receive` does.
+  func decode<T: Decodable>(_ message: WebSocketMessage, as type: T.Type) -> Result<T, EngineError.WebSocketError> {
+    TypedReceive<T>.decode(message, responseHandler, logger)
+  }
 }
 
 /// Keeps a completion and the type that it wants, until its message is there.
@@ -138,24 +197,27 @@ private final class TypedReceive<T: Decodable>: PendingReceive {
     self.completion = completion
   }
 
+  var onlyWakes: Bool { false }
+
   func complete(_ result: Result<WebSocketMessage, EngineError.WebSocketError>) {
     switch result {
     case .failure(let error): completion(.failure(error))
-    case .success(let message):
-      if let asked = message as? T {
-        completion(.success(asked))
-        return
-      }
-      do {
-        completion(.success(try responseHandler.decode(data: message.data, to: T.self)))
-      } catch {
-        let failure = EngineError.WebSocketError.undecodable(
-          message, reason: String(describing: error), errorType: String(describing: type(of: error)))
-        logger.log(
-          file: #fileID, function: #function, line: #line, logLevel: .error,
-          "a received message cannot be decoded: \(type(of: error))")
-        completion(.failure(failure))
-      }
+    case .success(let message): completion(Self.decode(message, responseHandler, logger))
+    }
+  }
+
+  static func decode(
+    _ message: WebSocketMessage, _ responseHandler: any HTTPResponseHandler, _ logger: any Logger
+  ) -> Result<T, EngineError.WebSocketError> {
+    if let asked = message as? T { return .success(asked) }
+    do {
+      return .success(try responseHandler.decode(data: message.data, to: T.self))
+    } catch {
+      logger.log(
+        file: #fileID, function: #function, line: #line, logLevel: .error,
+        "a received message cannot be decoded: \(type(of: error))")
+      return .failure(
+        .undecodable(message, reason: String(describing: error), errorType: String(describing: type(of: error))))
     }
   }
 }

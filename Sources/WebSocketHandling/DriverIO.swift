@@ -4,21 +4,28 @@ import WebSocketTransport
 
 /// A receive that waits for its message.
 package protocol PendingReceive: AnyObject, Sendable {
+  /// Whether ``complete(_:)`` only wakes a task and may be called on any thread, without the way over the callbacks'.
+  var onlyWakes: Bool { get }
   /// Called once, on the callbacks' thread.
   func complete(_ result: Result<WebSocketMessage, EngineError.WebSocketError>)
 }
 
+/// Answers a ping with the time to its pong.
+package typealias PingCompletion = @Sendable (Result<Duration, EngineError.WebSocketError>) -> Void
+
 /// Work for the callbacks' thread.
 enum Callback: Sendable {
-  case complete(Completion, Result<Void, EngineError.WebSocketError>)
-  case received(any PendingReceive, Result<WebSocketMessage, EngineError.WebSocketError>)
+  case succeed(Completion)
+  indirect case fail(Completion, EngineError.WebSocketError)
+  case message(any PendingReceive, WebSocketMessage)
+  indirect case failReceive(any PendingReceive, EngineError.WebSocketError)
   /// Kept messages are there for the standing receiver.
   case deliver
   case control(ControlFrameEvent)
-  case pinged(
-    @Sendable (Result<Duration, EngineError.WebSocketError>) -> Void, Result<Duration, EngineError.WebSocketError>)
+  indirect case pinged(PingCompletion, Result<Duration, EngineError.WebSocketError>)
   case log(LogLevel, String)
-  case ended(CloseRecord)
+  case sendQueueLow
+  indirect case ended(CloseRecord)
 }
 
 /// Where a driver stands between connections.
@@ -26,7 +33,7 @@ enum DriverPhase: Sendable {
   case never
   case connecting
   case open
-  case ended(CloseRecord)
+  indirect case ended(CloseRecord)
 }
 
 /// A standing receiver; a class, so that its identity tells whether it was changed.
@@ -36,12 +43,19 @@ final class Receiver: Sendable {
   init(_ receive: @escaping @Sendable (borrowing BorrowedMessage) -> Void) { self.receive = receive }
 }
 
+/// A message that lies whole in the bytes just read.
+struct LentMessage: Sendable {
+  var kind: MessageKind
+  var range: Range<Int>
+}
+
 /// Everything of a driver's state but the machine: the sink that the machine speaks into.
 struct DriverIO: ~Copyable, Sendable {
   struct OutstandingPing: Sendable {
     var payload: [UInt8]
     var sentAt: Instant
-    var completion: @Sendable (Result<Duration, EngineError.WebSocketError>) -> Void
+    /// Nil for a ping of the keepalive's.
+    var completion: PingCompletion?
   }
 
   let role: Role
@@ -59,22 +73,34 @@ struct DriverIO: ~Copyable, Sendable {
   var connectCompletion: Completion?
   var connectTimer: LoopTimer?
   var closingTimer: LoopTimer?
-  var closeTimeout = Duration.seconds(5)
-  /// Set by the machine; the driver starts the timer outside.
+  var times = ConnectionTimes()
+  /// Set by the machine; the driver starts the timer.
   var wantsClosingTimer = false
+  /// Set by the machine; the driver ends the outgoing direction once everything is out.
   var wantsFinish = false
-  var hasFinished = false
 
   var outgoing: SendQueue
   var isWriteBlocked = false
-  var isReading = true
+  /// Whether the queue has grown above its low mark since it last fell to it.
+  var isAboveLowMark = false
+  /// Sends of the async layer that wait for room.
+  var roomWaiters: [Promise<Void>] = []
+  /// Wakes tasks; done as soon as the lock is open.
+  var wakeUps: [@Sendable () -> Void] = []
   /// A ping's payload whose pong waits for room: only the latest is answered then (RFC 6455 §5.5.3).
   var latePong: [UInt8]?
 
-  var kept = Queue<StoredMessage>()
-  var keptCost = 0
+  /// Whether the socket is read; not while too much waits for the application.
+  var isReading = true
+  /// How TCP failed, as a write or the system found out before reading came to it.
+  var failure: TransportEnd?
+  var inbox = Inbox()
+  /// What waits for the application: kept, on its way to a callback, or in one that has not returned.
+  var undelivered = 0
   var receives = Queue<any PendingReceive>()
   var receiver: Receiver?
+  /// Whether messages are out to the standing receiver, so that others wait behind them.
+  var isDelivering = false
   /// The unfinished message's payload.
   var assembly = ByteBuffer()
   /// Where the current message lies in the input, while it is in one piece.
@@ -83,16 +109,20 @@ struct DriverIO: ~Copyable, Sendable {
   var isDirect = false
   /// The input of the call; valid during it only.
   var input = InputPointer()
-  /// Messages that a receiver on the loop's thread takes straight from the input.
+  /// Whether a receiver on the loop's thread takes messages straight from the input.
   var lendsInput = false
+  var lent: [LentMessage] = []
   /// Whether a Close waits until the messages read before it are delivered, so that they can still be answered: where
   /// callbacks run on the loop's thread, right behind the read.
   var defersClose = false
   /// The Close that waits.
   var deferredClose: [UInt8]?
-  var lent: [(kind: MessageKind, range: Range<Int>)] = []
 
+  var liveness = Liveness()
+  var livenessTimer: LoopTimer?
   var pings = Queue<OutstandingPing>()
+  var roundTrips = RoundTripTimes()
+
   /// Sends that the peer's Close overtook; they fail with the record of the end.
   var failedAtClose: [Completion] = []
   var disconnects: [Completion] = []
@@ -100,7 +130,8 @@ struct DriverIO: ~Copyable, Sendable {
   var callbacks: [Callback] = []
   var isDraining = false
   var drainIsScheduled = false
-  var drainingThread: UInt = 0
+  /// Whether what corked sends left will be written soon, however long their callback takes.
+  var flushIsScheduled = false
   var logsMessages = false
 
   init(role: Role, configuration: HandlerConfiguration, random: any RandomSource, loop: any EventLoop) {
@@ -116,35 +147,106 @@ struct DriverIO: ~Copyable, Sendable {
     self.phase = phase
     epoch += 1
     answer = nil
-    kept = Queue()
-    keptCost = 0
+    undelivered -= inbox.cost
+    inbox = Inbox()
     assembly.removeAll()
     piece = nil
     isReading = true
+    failure = nil
     isWriteBlocked = false
+    isAboveLowMark = false
     latePong = nil
     deferredClose = nil
     isDisconnecting = false
-    (wantsClosingTimer, wantsFinish, hasFinished) = (false, false, false)
+    roundTrips = RoundTripTimes()
+    (wantsClosingTimer, wantsFinish) = (false, false)
   }
 
-  mutating func keep(_ message: StoredMessage) {
+  // MARK: - Messages for the application
+
+  /// Whether more waits for the application than may.
+  private var isFull: Bool { undelivered > configuration.receiveBufferLimit }
+
+  /// Whether nobody will ask for a message that comes now: dropped, so that a paused connection can close too.
+  private var dropsMessages: Bool { isDisconnecting && receiver == nil && (receives.isEmpty || isFull) }
+
+  private mutating func count(_ bytes: Int) {
+    undelivered += bytes + messageOverhead
+    if isFull, !isDisconnecting || receiver != nil { isReading = false }
+  }
+
+  /// Whether enough was taken to read on.
+  var mayReadOn: Bool {
+    undelivered <= configuration.receiveBufferLimit / 2 || (isDisconnecting && receiver == nil)
+  }
+
+  /// Gives a message to whom it is for, or keeps a copy of it.
+  private mutating func keep(_ kind: MessageKind, copying bytes: UnsafeRawBufferPointer) {
     if logsMessages { callbacks.append(.log(.debug, "WebSocket message received")) }
-    if let waiting = receives.popFirst() {
-      callbacks.append(.received(waiting, .success(message.message)))
+    guard !dropsMessages else { return }
+    count(bytes.count)
+    if !isDelivering, let waiting = receives.popFirst() {
+      give(WebSocketMessage(kind, copying: bytes), to: waiting)
       return
     }
-    if isDisconnecting, receiver == nil { return }
-    kept.append(message)
-    keptCost += message.cost
-    if receiver != nil, kept.count == 1 { callbacks.append(.deliver) }
-    if keptCost > configuration.receiveBufferLimit, !isDisconnecting { isReading = false }
+    let isFirst = inbox.isEmpty
+    inbox.append(kind, copying: bytes)
+    if isFirst { announce() }
   }
 
-  mutating func popKept() -> StoredMessage? {
-    guard let message = kept.popFirst() else { return nil }
-    keptCost -= message.cost
-    return message
+  /// Gives a long message to whom it is for, or keeps it.
+  private mutating func keep(_ kind: MessageKind, _ payload: Data) {
+    if logsMessages { callbacks.append(.log(.debug, "WebSocket message received")) }
+    guard !dropsMessages else { return }
+    count(payload.count)
+    let isFirst = inbox.isEmpty
+    inbox.append(kind, payload)
+    if !receives.isEmpty { serve() } else if isFirst { announce() }
+  }
+
+  /// Tells the standing receiver that there are messages again.
+  mutating func announce() {
+    if receiver != nil, !isDelivering { callbacks.append(.deliver) }
+  }
+
+  /// Gives kept messages to the receives that wait, and fails those that none will come for.
+  mutating func serve() {
+    guard !isDelivering else { return }
+    while !receives.isEmpty, let message = inbox.popFirst(), let waiting = receives.popFirst() {
+      give(message, to: waiting)
+    }
+    if case .ended(let record) = phase { failReceives(.closed(record)) }
+  }
+
+  mutating func failReceives(_ error: EngineError.WebSocketError) {
+    while let waiting = receives.popFirst() { fail(waiting, error) }
+  }
+
+  mutating func give(_ message: WebSocketMessage, to waiting: any PendingReceive) {
+    if waiting.onlyWakes {
+      undelivered -= message.cost
+      wakeUps.append { waiting.complete(.success(message)) }
+    } else {
+      callbacks.append(.message(waiting, message))
+    }
+  }
+
+  mutating func fail(_ waiting: any PendingReceive, _ error: EngineError.WebSocketError) {
+    if waiting.onlyWakes {
+      wakeUps.append { waiting.complete(.failure(error)) }
+    } else {
+      callbacks.append(.failReceive(waiting, error))
+    }
+  }
+
+  /// The callback has returned: what it took does not wait any longer.
+  mutating func delivered(_ callback: Callback) {
+    switch callback {
+    case .message(_, let message): undelivered -= message.cost
+    case .control(.ping(let payload)), .control(.pong(let payload, roundTrip: _)):
+      undelivered -= payload.count + messageOverhead
+    case .succeed, .fail, .failReceive, .deliver, .pinged, .log, .sendQueueLow, .ended: break
+    }
   }
 }
 
@@ -175,60 +277,40 @@ extension DriverIO: ConnectionSink {
 
   /// Moves the piece that lies in the input to memory of the message's own.
   mutating func assemblePiece() {
-    if let piece { assembly.append(input.bytes(piece)) }
-    piece = nil
+    guard let bytes = piece.take() else { return }
+    assembly.append(input.bytes(bytes))
   }
 
   mutating func messageEnded(_ kind: MessageKind) {
-    if assembly.isEmpty {
-      let range = piece ?? 0..<0
-      piece = nil
-      if lendsInput, kept.isEmpty, callbacks.isEmpty, !logsMessages {
-        lent.append((kind, range))
-      } else {
-        let bytes = input.bytes(range)
-        keep(kind == .text ? .text(String(decoding: bytes, as: UTF8.self)) : .binary(Data(bytes)))
-      }
+    liveness.sawMessage(at: loop)
+    if !assembly.isEmpty {
+      assemblePiece()
+      settleLent()
+      keep(kind, assembly.takeData())
       return
     }
-    assemblePiece()
-    switch kind {
-    case .text:
-      let text = String(decoding: assembly.readable, as: UTF8.self)
-      assembly.removeAll()
-      settleLent()
-      keep(.text(text))
-    case .binary:
-      settleLent()
-      keep(.binary(assembly.takeData()))
+    let range = piece.take() ?? 0..<0
+    if lendsInput {
+      lent.append(LentMessage(kind: kind, range: range))
+    } else {
+      keep(kind, copying: input.bytes(range))
     }
   }
 
-  /// Keeps what was to be lent, where something that must come behind it cannot be lent.
+  /// Keeps what was to be lent, where something must come behind it that cannot be lent.
   mutating func settleLent() {
-    guard !lent.isEmpty else { return }
-    let messages = lent
-    lent.removeAll(keepingCapacity: true)
     lendsInput = false
-    for (kind, range) in messages {
-      let bytes = input.bytes(range)
-      keep(kind == .text ? .text(String(decoding: bytes, as: UTF8.self)) : .binary(Data(bytes)))
-    }
+    guard !lent.isEmpty else { return }
+    for message in lent { keep(message.kind, copying: input.bytes(message.range)) }
+    lent.removeAll(keepingCapacity: true)
   }
 
   mutating func controlFrame(_ opcode: Opcode, payload: [UInt8]) {
     switch opcode {
-    case .ping:
-      if configuration.onControlFrame != nil {
-        settleLent()
-        callbacks.append(.control(.ping(payload)))
-      }
+    case .ping: observe(.ping(payload), bytes: payload.count)
     case .pong:
       let roundTrip = acknowledge(payload)
-      if configuration.onControlFrame != nil {
-        settleLent()
-        callbacks.append(.control(.pong(payload, roundTrip: roundTrip)))
-      }
+      observe(.pong(payload, roundTrip: roundTrip), bytes: payload.count)
     case .close:
       // RFC 6455 §5.5.1: what has begun is finished, what has not is not begun any more.
       for completion in outgoing.dropUnstarted() { failedAtClose.append(completion) }
@@ -236,20 +318,30 @@ extension DriverIO: ConnectionSink {
     }
   }
 
+  private mutating func observe(_ event: ControlFrameEvent, bytes: Int) {
+    guard configuration.onControlFrame != nil, !dropsMessages else { return }
+    settleLent()
+    count(bytes)
+    callbacks.append(.control(event))
+  }
+
   /// A pong acknowledges its ping and those before it (RFC 6455 §5.5.3); an unknown payload none.
   private mutating func acknowledge(_ payload: [UInt8]) -> Duration? {
-    let now = loop.now
-    var known: [OutstandingPing] = []
     let all = pings.removeAll()
     guard let match = all.firstIndex(where: { $0.payload == payload }) else {
       for ping in all { pings.append(ping) }
       return nil
     }
-    known = Array(all[...match])
     for ping in all[(match + 1)...] { pings.append(ping) }
-    settleLent()
-    for ping in known { callbacks.append(.pinged(ping.completion, .success(now - ping.sentAt))) }
-    return now - known[known.count - 1].sentAt
+    let now = loop.now
+    for ping in all[...match] {
+      guard let completion = ping.completion else { continue }
+      settleLent()
+      callbacks.append(.pinged(completion, .success(now - ping.sentAt)))
+    }
+    let roundTrip = now - all[match].sentAt
+    roundTrips.add(roundTrip)
+    return roundTrip
   }
 
   mutating func write(_ opcode: Opcode, payload: [UInt8]) {
@@ -284,22 +376,40 @@ extension DriverIO: ConnectionSink {
     cancelTimers()
     assembly.removeAll()
     piece = nil
-    for completion in failedAtClose + outgoing.removeAll() { callbacks.append(.complete(completion, .failure(error))) }
+    (wantsClosingTimer, wantsFinish) = (false, false)
+    for completion in failedAtClose + outgoing.removeAll() { callbacks.append(.fail(completion, error)) }
     failedAtClose = []
-    for waiting in receives.removeAll() { callbacks.append(.received(waiting, .failure(error))) }
-    for ping in pings.removeAll() { callbacks.append(.pinged(ping.completion, .failure(error))) }
+    serve()
+    failPings(error)
+    wakeRoomWaiters()
     if !record.isClean { callbacks.append(.log(.error, error.description)) }
     callbacks.append(.log(.info, "WebSocket disconnected"))
     callbacks.append(.ended(record))
-    let result: Result<Void, EngineError.WebSocketError> =
-      record.isClean
-      ? .success(()) : .failure(record.transportEnd == .timedOut ? .timedOut(.close) : error)
-    for completion in disconnects { callbacks.append(.complete(completion, result)) }
+    for completion in disconnects {
+      if record.isClean {
+        callbacks.append(.succeed(completion))
+      } else {
+        callbacks.append(.fail(completion, record.transportEnd == .timedOut ? .timedOut(.close) : error))
+      }
+    }
     disconnects = []
+  }
+
+  mutating func failPings(_ error: EngineError.WebSocketError) {
+    for ping in pings.removeAll() {
+      if let completion = ping.completion { callbacks.append(.pinged(completion, .failure(error))) }
+    }
+  }
+
+  /// Lets the sends that wait for room try again.
+  mutating func wakeRoomWaiters() {
+    for waiter in roomWaiters { wakeUps.append { waiter.give(()) } }
+    roomWaiters = []
   }
 
   mutating func cancelTimers() {
     if let timer = connectTimer.take() { loop.cancel(timer) }
     if let timer = closingTimer.take() { loop.cancel(timer) }
+    if let timer = livenessTimer.take() { loop.cancel(timer) }
   }
 }

@@ -28,16 +28,28 @@ public struct HandlerConfiguration: Sendable {
   /// A send is refused as ``EngineError/WebSocketError/limitExceeded(_:size:limit:)`` when something waits and the
   /// limit would be passed; one message up to the message limit always fits an empty queue.
   public var sendQueueLimit = 16 << 20
+  /// The amount at which a send queue that had grown above it is told to have room again, in bytes as above.
+  ///
+  /// Default: 4 MiB, a quarter of the limit: enough is still queued to keep the network busy meanwhile.
+  ///
+  /// See ``DefaultWebSocketHandler/onSendQueueLow(_:)``; async sends that wait for room go on then.
+  public var sendQueueLowMark = 4 << 20
   /// The most that is kept of complete messages nobody has asked for, in bytes: payload plus 64 each.
   ///
   /// Default: 1 MiB.
   ///
-  /// Above it the socket is not read until half of it is consumed, so that TCP holds the peer back.
+  /// Above it the socket is not read until half of it is consumed, so that TCP holds the peer back. What is in a
+  /// callback that has not returned counts too. As many receives may wait as 64 bytes go into it: 16,384; one more
+  /// fails as ``Limit/receives``.
   public var receiveBufferLimit = 1 << 20
   /// The most pings that wait for their pong.
   ///
   /// Default: 16.
   public var maximumPingsOutstanding = 16
+  /// Pings that find dead connections, where a request does not bring its own.
+  ///
+  /// Default: nil, none.
+  public var keepalive: Keepalive?
   /// Whether JSON goes out as text messages.
   ///
   /// Default: true; false: binary.

@@ -1,3 +1,4 @@
+import Dispatch
 @_exported public import WebSocketCore
 
 /// A WebSocket client in four methods with callbacks (RFC 6455).
@@ -51,6 +52,7 @@ extension WebSocketHandler {
 
   /// Fails as unsupported.
   public func ping(completion: @escaping @Sendable (Result<Duration, EngineError.WebSocketError>) -> Void) {
-    completion(.failure(.unsupported("ping")))
+    // Never inside the call.
+    DispatchQueue.global().async { completion(.failure(.unsupported("ping"))) }
   }
 }

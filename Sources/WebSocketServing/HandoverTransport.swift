@@ -1,3 +1,4 @@
+import WebSocketCore
 import WebSocketTransport
 
 /// A transport whose handler changes once: the opening handshake reads first, then the connection.
@@ -40,6 +41,8 @@ final class HandoverTransport: Transport, TransportHandler {
   func write(_ bytes: UnsafeRawBufferPointer) -> WriteOutcome { base.write(bytes) }
 
   var peerHasFinished: Bool { base.peerHasFinished }
+
+  var failure: TransportEnd? { base.failure }
 
   func finishWriting() { base.finishWriting() }
 

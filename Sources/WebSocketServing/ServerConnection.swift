@@ -13,9 +13,6 @@ public final class ServerConnection: Sendable {
     var keepsAlive: ServerConnection?
   }
 
-  /// The time that the closing handshake may take.
-  static let closeTimeout = Duration.seconds(5)
-
   /// The request that opened the connection.
   public let head: HTTPRequestHead
   /// The subprotocol that was agreed on; nil where there is none.
@@ -38,7 +35,7 @@ public final class ServerConnection: Sendable {
   func start(_ opened: ServerOpening.Opened) {
     state.withLock { $0.keepsAlive = self }
     driver.onEnd { [weak self] record in self?.ended(record) }
-    driver.accept(opened.transport, bytes: opened.bytes, closeTimeout: Self.closeTimeout)
+    driver.accept(opened.transport, bytes: opened.bytes, times: ConnectionTimes())
   }
 
   /// Installs the receiver of all messages; those that came before are delivered first.
@@ -110,14 +107,5 @@ public final class ServerConnection: Sendable {
     driver.onMessage(nil)
     for body in bodies { body(record) }
     _ = this
-  }
-}
-
-extension WebSocketMessage {
-  var payload: Payload {
-    switch self {
-    case .text(let text): .string(text)
-    case .binary(let data): .data(data)
-    }
   }
 }

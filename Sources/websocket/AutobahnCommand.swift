@@ -71,7 +71,7 @@ final class AutobahnCommand: Sendable {
     driver.onEnd { _ in ended.signal() }
     driver.onMessage { [unowned driver] message in receive(driver, message) }
     driver.connect(
-      try Endpoint(request), connectTimeout: request.connectTimeout, closeTimeout: request.closeTimeout
+      try Endpoint(request), times: request.times
     ) { result in
       if case .failure(let error) = result {
         failure.withLock { $0 = error }

@@ -55,6 +55,12 @@ package struct UTF8Validator: Sendable, Equatable {
       if piece.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self) & highBits != 0 { break }
       index += 8
     }
+    // The last eight bytes at once, also those that were looked at already.
+    if index < count, count - start >= 8,
+      piece.unsafeLoadUnaligned(fromByteOffset: count - 8, as: UInt64.self) & highBits == 0
+    {
+      return count
+    }
     while index < count, piece.unsafeLoad(fromByteOffset: index, as: UInt8.self) < 0x80 { index += 1 }
     return index
   }

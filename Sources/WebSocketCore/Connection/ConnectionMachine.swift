@@ -70,7 +70,8 @@ package struct ConnectionMachine: ~Copyable, Sendable {
     switch state {
     case .open:
       record = CloseRecord(
-        code: .abnormalClosure, initiator: end == .aborted ? .local : .peer, isClean: false, transportEnd: end)
+        code: .abnormalClosure, initiator: end == .aborted || end == .timedOut ? .local : .peer, isClean: false,
+        transportEnd: end)
     case .closing: record = CloseRecord(code: .abnormalClosure, initiator: .local, isClean: false, transportEnd: end)
     case .closed(var known), .failing(var known):
       known.transportEnd = end

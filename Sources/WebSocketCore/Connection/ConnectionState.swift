@@ -20,8 +20,15 @@ package enum ConnectionState: Sendable, Hashable {
   case ended(CloseRecord)
 
   /// Whether data and ping frames may be sent (RFC 6455 §5.5.1: nothing after Close).
-  package var canSend: Bool { self == .open }
+  package var canSend: Bool {
+    if case .open = self { true } else { false }
+  }
 
   /// Whether bytes of the peer's still mean something.
-  package var canReceive: Bool { self == .open || self == .closing }
+  package var canReceive: Bool {
+    switch self {
+    case .open, .closing: true
+    case .closed, .failing, .ended: false
+    }
+  }
 }

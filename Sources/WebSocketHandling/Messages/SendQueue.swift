@@ -20,19 +20,29 @@ struct SendQueue: ~Copyable, Sendable {
   }
 
   /// A frame whose last byte ends at that position of the stream.
+  ///
+  /// Short frames that nobody waits for share an entry.
   private struct Encoded: Sendable {
     var end: Int
     var cost: Int
+    var messages = 1
     var completion: Completion?
   }
 
   /// How much is encoded or written in one go.
   static let pieceBytes = 64 << 10
+  /// The rest of a payload up to which it goes with the piece before it.
+  private static let smallRest = 256
+  /// How much frames that share an entry may cost, so that what is written is soon counted as written.
+  private static let sharedCost = 16 << 10
 
   private let role: Role
   private var buffer = ByteBuffer()
   private var waiting = Queue<Waiting>()
   private var encoded = Queue<Encoded>()
+  /// Whether the last entry of ``encoded`` may take more frames.
+  private var sharesLast = false
+  private var sharedSoFar = 0
   private var encodedPosition = 0
   private var writtenPosition = 0
   private var keys = MaskingKeys()
@@ -61,7 +71,7 @@ struct SendQueue: ~Copyable, Sendable {
     messageCount += 1
     if isOpen, waiting.isEmpty, count <= Self.pieceBytes / 4, buffer.count < Self.pieceBytes {
       payload.withBytes { encode(opcode, $0, random: random) }
-      encoded.append(Encoded(end: encodedPosition, cost: count + messageOverhead, completion: completion))
+      addEncoded(cost: count + messageOverhead, completion)
     } else {
       waiting.append(Waiting(opcode: opcode, payload: payload, completion: completion))
     }
@@ -77,8 +87,24 @@ struct SendQueue: ~Copyable, Sendable {
     cost += bytes.count + messageOverhead
     messageCount += 1
     encode(opcode, bytes, random: random)
-    encoded.append(Encoded(end: encodedPosition, cost: bytes.count + messageOverhead, completion: nil))
+    addEncoded(cost: bytes.count + messageOverhead, nil)
     return true
+  }
+
+  private mutating func addEncoded(cost: Int, _ completion: Completion?) {
+    if completion == nil, sharesLast {
+      encoded.updateLast { last in
+        last?.end = encodedPosition
+        last?.cost += cost
+        last?.messages += 1
+      }
+      sharedSoFar += cost
+      sharesLast = sharedSoFar < Self.sharedCost
+    } else {
+      encoded.append(Encoded(end: encodedPosition, cost: cost, completion: completion))
+      sharesLast = completion == nil && cost < Self.sharedCost
+      sharedSoFar = cost
+    }
   }
 
   /// Writes at most one piece.
@@ -93,13 +119,13 @@ struct SendQueue: ~Copyable, Sendable {
     return outcome
   }
 
-  /// Takes the next completion whose message is written, if it has one; nil when none is left.
-  mutating func nextWritten() -> Completion?? {
-    guard let first = encoded.first, first.end <= writtenPosition else { return nil }
-    _ = encoded.popFirst()
+  /// Takes the next messages that are written: one with a completion, or some without; nil when none are left.
+  mutating func nextWritten() -> (messages: Int, completion: Completion?)? {
+    guard let end = encoded.first?.end, end <= writtenPosition, let first = encoded.popFirst() else { return nil }
+    if encoded.isEmpty { sharesLast = false }
     cost -= first.cost
-    messageCount -= 1
-    return .some(first.completion)
+    messageCount -= first.messages
+    return (first.messages, first.completion)
   }
 
   /// Takes back the frames of which no byte is encoded and returns their completions.
@@ -116,6 +142,7 @@ struct SendQueue: ~Copyable, Sendable {
   mutating func removeAll() -> [Completion] {
     let completions = encoded.removeAll().compactMap(\.completion) + waiting.removeAll().compactMap(\.completion)
     buffer.removeAll()
+    sharesLast = false
     (encodedPosition, writtenPosition, cost, messageCount, isOpen) = (0, 0, 0, 0, false)
     return completions
   }
@@ -131,6 +158,7 @@ struct SendQueue: ~Copyable, Sendable {
       if let completion = frame.completion.take() { taken.append(completion) }
       waiting.append(frame)
     }
+    sharesLast = false
     return taken
   }
 
@@ -156,7 +184,9 @@ struct SendQueue: ~Copyable, Sendable {
         encodedPosition += length
         frame.encoded = 0
       }
-      let count = min(total - frame.encoded, max(0, Self.pieceBytes - buffer.count))
+      let rest = total - frame.encoded
+      let room = max(0, Self.pieceBytes - buffer.count)
+      let count = rest <= room + Self.smallRest ? rest : room
       frame.payload.withBytes { bytes in
         let piece = UnsafeRawBufferPointer(rebasing: bytes[frame.encoded..<frame.encoded + count])
         copy(piece, to: buffer.reserve(count), key: frame.key, offset: frame.encoded)
@@ -166,8 +196,7 @@ struct SendQueue: ~Copyable, Sendable {
       frame.encoded += count
       if frame.encoded == total {
         _ = waiting.popFirst()
-        encoded.append(
-          Encoded(end: encodedPosition, cost: total + messageOverhead, completion: frame.completion))
+        addEncoded(cost: total + messageOverhead, frame.completion)
       } else {
         waiting.updateFirst { $0 = frame }
       }

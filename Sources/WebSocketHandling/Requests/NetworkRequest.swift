@@ -22,16 +22,33 @@ public struct NetworkRequest: Sendable, Hashable {
   ///
   /// Default: 5 s.
   public var closeTimeout: Duration
+  /// Pings that find a dead connection.
+  ///
+  /// Default: nil, as the handler's configuration says.
+  public var keepalive: Keepalive?
+  /// After how long without a message in either direction the connection is closed, with 1001.
+  ///
+  /// Default: nil, never.
+  ///
+  /// Pings and pongs do not count.
+  public var idleTimeout: Duration?
 
   /// A request; nothing is checked before `connect`.
   public init(
     url: URL, headers: HTTPFields = [], subprotocols: [String] = [], connectTimeout: Duration = .seconds(10),
-    closeTimeout: Duration = .seconds(5)
+    closeTimeout: Duration = .seconds(5), keepalive: Keepalive? = nil, idleTimeout: Duration? = nil
   ) {
     self.url = url
     self.headers = headers
     self.subprotocols = subprotocols
     self.connectTimeout = connectTimeout
     self.closeTimeout = closeTimeout
+    self.keepalive = keepalive
+    self.idleTimeout = idleTimeout
+  }
+
+  package var times: ConnectionTimes {
+    ConnectionTimes(
+      connectTimeout: connectTimeout, closeTimeout: closeTimeout, keepalive: keepalive, idleTimeout: idleTimeout)
   }
 }

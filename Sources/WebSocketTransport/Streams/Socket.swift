@@ -1,6 +1,6 @@
 import CSystem
 import Glibc
-import WebSocketCore
+package import WebSocketCore
 
 /// The socket calls, each retried when a signal interrupts it.
 ///
@@ -69,6 +69,16 @@ package enum Socket {
       case let errorNumber: return .failed(end(errorNumber))
       }
     }
+  }
+
+  /// How the connection broke; nil while it has not.
+  package static func failure(_ descriptor: borrowing FileDescriptor) -> TransportEnd? {
+    var state = pollfd(fd: descriptor.rawValue, events: 0, revents: 0)
+    guard poll(&state, 1, 0) > 0 else { return nil }
+    let broken = Int32(state.revents) & (POLLERR | POLLHUP | POLLNVAL)
+    guard broken != 0 else { return nil }
+    let errorNumber = pendingError(descriptor)
+    return errorNumber == 0 ? .finished : end(errorNumber)
   }
 
   package static func shutdown(_ descriptor: borrowing FileDescriptor, both: Bool) {

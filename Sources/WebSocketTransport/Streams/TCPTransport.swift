@@ -1,4 +1,5 @@
 import Synchronization
+package import WebSocketCore
 
 /// A connected stream socket on an event loop.
 ///
@@ -30,6 +31,8 @@ package final class TCPTransport: Transport {
   }
 
   package var peerHasFinished: Bool { hungUp.load(ordering: .relaxed) }
+
+  package var failure: TransportEnd? { Socket.failure(descriptor) }
 
   package func finishWriting() { Socket.shutdown(descriptor, both: false) }
 

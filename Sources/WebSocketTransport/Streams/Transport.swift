@@ -15,6 +15,10 @@ package protocol Transport: AnyObject, Sendable {
   /// Whether the end of the peer's stream is known to be near: then read on until it comes, since no further news of
   /// readiness will.
   var peerHasFinished: Bool { get }
+  /// How the stream broke, for a caller that does not read at the moment; nil while it has not.
+  ///
+  /// An end in order behind bytes that are not read is no break.
+  var failure: TransportEnd? { get }
   /// Writes what the other side has room for.
   func write(_ bytes: UnsafeRawBufferPointer) -> WriteOutcome
   /// Ends the outgoing direction after what was written.

@@ -1,0 +1,43 @@
+import WebSocketTransport
+
+/// A value that one task waits for, given before or after it begins to; what is given later is ignored.
+final class Promise<Value: Sendable>: Sendable {
+  private enum State: Sendable {
+    case open
+    case waiting(CheckedContinuation<Value, Never>)
+    case given(Value)
+    case done
+  }
+
+  private let state = Lock(State.open)
+
+  func give(_ value: Value) {
+    let waiting = state.withLock { state -> CheckedContinuation<Value, Never>? in
+      switch state {
+      case .waiting(let continuation):
+        state = .done
+        return continuation
+      case .open:
+        state = .given(value)
+        return nil
+      case .given, .done: return nil
+      }
+    }
+    waiting?.resume(returning: value)
+  }
+
+  /// Called once.
+  func wait() async -> Value {
+    await withCheckedContinuation { continuation in
+      let given = state.withLock { state -> Value? in
+        if case .given(let value) = state {
+          state = .done
+          return value
+        }
+        state = .waiting(continuation)
+        return nil
+      }
+      if let given { continuation.resume(returning: given) }
+    }
+  }
+}

@@ -1,0 +1,208 @@
+import Glibc
+import Synchronization
+import WebSocketCore
+import WebSocketTransport
+
+extension ConnectionDriver {
+  /// How long a callback's sends may wait for those of the callbacks behind it.
+  private static let corkLimit = Duration.milliseconds(1)
+
+  /// What became of a message at once.
+  enum SendOutcome: Sendable {
+    case written
+    case refused(EngineError.WebSocketError)
+    /// The completion will tell.
+    case pending
+  }
+
+  // MARK: - Messages
+
+  /// Sends a message; a nil completion means that nobody waits.
+  package func send(_ kind: MessageKind, _ payload: Payload, completion: Completion?) {
+    let mustPump = perform { state in
+      if let error = refusal(&state, bytes: payload.count) {
+        answer(error, completion, &state)
+        return false
+      }
+      return enqueue(kind, payload, completion, &state)
+    }
+    if mustPump { pump() }
+  }
+
+  /// Sends a message and says at once what became of it, where that is known; else the completion will.
+  func send(_ kind: MessageKind, _ payload: Payload, orLater completion: @escaping Completion) -> SendOutcome {
+    let (outcome, mustPump) = perform { state -> (SendOutcome, Bool) in
+      if let error = refusal(&state, bytes: payload.count) { return (.refused(error), false) }
+      let mustPump = enqueue(kind, payload, completion, &state)
+      guard state.io.outgoing.messageCount == 0, case .succeed? = state.io.callbacks.last else {
+        return (.pending, mustPump)
+      }
+      // Everything is written, and this message was the last.
+      state.io.callbacks.removeLast()
+      return (.written, false)
+    }
+    if mustPump { pump() }
+    return outcome
+  }
+
+  /// Sends a borrowed message on.
+  package func send(_ message: borrowing BorrowedMessage) {
+    let kind = message.kind
+    message.withUnsafeBytes { bytes in
+      let isTaken = perform { state in
+        if let error = refusal(&state, bytes: bytes.count) {
+          answer(error, nil, &state)
+          return true
+        }
+        guard state.io.outgoing.appendBorrowed(kind.opcode, bytes, random: environment.random) else { return false }
+        noteGrowth(&state)
+        _ = writeUnlessCorked(&state)
+        return true
+      }
+      if !isTaken { send(kind, .bytes(Array(bytes)), completion: nil) }
+    }
+  }
+
+  /// Queues a message and writes what may be written now; true where more may go at once.
+  private func enqueue(
+    _ kind: MessageKind, _ payload: Payload, _ completion: Completion?, _ state: inout State
+  ) -> Bool {
+    state.io.outgoing.append(kind.opcode, payload, random: environment.random, completion: completion)
+    noteGrowth(&state)
+    return writeUnlessCorked(&state)
+  }
+
+  private func noteGrowth(_ state: inout State) {
+    state.io.liveness.sawMessage(at: loop)
+    if state.io.outgoing.cost > configuration.sendQueueLowMark { state.io.isAboveLowMark = true }
+  }
+
+  private func answer(_ error: EngineError.WebSocketError, _ completion: Completion?, _ state: inout State) {
+    state.io.callbacks.append(.log(.error, error.description))
+    if let completion { state.io.callbacks.append(.fail(completion, error)) }
+  }
+
+  /// Why a message cannot be taken now.
+  private func refusal(_ state: inout State, bytes: Int) -> EngineError.WebSocketError? {
+    if case .open = state.io.phase, state.machine.state.canSend {
+      return overflow(state.io.outgoing.cost, bytes: bytes)
+    }
+    switch state.io.phase {
+    case .never: return .messageSendFailed("WebSocket is not connected")
+    case .ended(let record): return .closed(record)
+    case .connecting: return overflow(state.io.outgoing.cost, bytes: bytes)
+    case .open: break
+    }
+    if state.io.isDisconnecting { return .closing }
+    switch state.machine.state {
+    case .open: break
+    case .closing: return .closing
+    case .closed(let record), .failing(let record), .ended(let record):
+      // Messages read before the Close may still be answered.
+      if state.io.deferredClose == nil { return .closed(record) }
+    }
+    return overflow(state.io.outgoing.cost, bytes: bytes)
+  }
+
+  private func overflow(_ queued: Int, bytes: Int) -> EngineError.WebSocketError? {
+    guard bytes <= configuration.limits.maximumMessageBytes else {
+      return .limitExceeded(.message, size: bytes, limit: configuration.limits.maximumMessageBytes)
+    }
+    let total = queued + bytes + messageOverhead
+    guard queued == 0 || total <= configuration.sendQueueLimit else {
+      return .limitExceeded(.sendQueue, size: total, limit: configuration.sendQueueLimit)
+    }
+    return nil
+  }
+
+  /// Calls the waiter when the queue has fallen to its low mark or the connection has ended, or at once where neither
+  /// is to come.
+  func waitForRoom(_ waiter: Promise<Void>) {
+    let waits = state.withLock { state in
+      switch state.io.phase {
+      case .never, .ended: return false
+      case .connecting, .open: break
+      }
+      guard state.io.outgoing.cost > configuration.sendQueueLowMark else { return false }
+      state.io.roomWaiters.append(waiter)
+      return true
+    }
+    if !waits { waiter.give(()) }
+  }
+
+  // MARK: - Writing
+
+  /// Writes at once, unless this thread is in callbacks that others follow: then the last of them does. True where
+  /// more may go at once.
+  private func writeUnlessCorked(_ state: inout State) -> Bool {
+    guard corkedThread.load(ordering: .relaxed) == pthread_self(),
+      state.io.outgoing.encodedBytes < SendQueue.pieceBytes
+    else { return writePiece(&state) }
+    // A callback on a queue may block for what its own send brings about.
+    if !runsInline, !state.io.flushIsScheduled {
+      state.io.flushIsScheduled = true
+      _ = loop.schedule(after: Self.corkLimit) { [self] in
+        self.state.withLock { $0.io.flushIsScheduled = false }
+        pump()
+      }
+    }
+    return false
+  }
+
+  /// Writes one piece; true where more may go at once.
+  @discardableResult
+  func writePiece(_ state: inout State) -> Bool {
+    guard let transport = state.io.transport, !state.io.isWriteBlocked, !state.io.outgoing.isEmpty else { return false }
+    switch state.io.outgoing.writePiece(to: transport, random: environment.random) {
+    case .wrote:
+      noteWritten(&state)
+      return !state.io.outgoing.isEmpty
+    case .wouldBlock: state.io.isWriteBlocked = true
+    case .failed(let end):
+      state.io.isWriteBlocked = true
+      failed(end, transport, &state)
+    }
+    return false
+  }
+
+  private func noteWritten(_ state: inout State) {
+    while let written = state.io.outgoing.nextWritten() {
+      if state.io.logsMessages {
+        for _ in 0..<written.messages { state.io.callbacks.append(.log(.debug, "WebSocket message sent")) }
+      }
+      if let completion = written.completion { state.io.callbacks.append(.succeed(completion)) }
+    }
+    if state.io.isAboveLowMark, state.io.outgoing.cost <= configuration.sendQueueLowMark {
+      state.io.isAboveLowMark = false
+      state.io.callbacks.append(.sendQueueLow)
+      state.io.wakeRoomWaiters()
+    }
+    if state.io.latePong != nil, state.io.outgoing.isEmpty, let payload = state.io.latePong.take(),
+      state.machine.state.canSend
+    {
+      state.io.outgoing.append(.pong, .bytes(payload), random: environment.random, completion: nil)
+    }
+  }
+
+  /// Writes what waits, a piece at each hold of the lock.
+  func pump() {
+    while perform({ state in writePiece(&state) }) {}
+  }
+
+  /// TCP is broken. What the peer sent before is still worth reading, as far as there is room; then the end comes.
+  func failed(_ end: TransportEnd, _ transport: any Transport, _ state: inout State) {
+    if state.io.failure == nil { state.io.failure = end }
+    if mayRead(state) {
+      loop.execute { [self] in readAvailable(transport) }
+    } else {
+      state.machine.transportEnded(end, into: &state.io)
+    }
+  }
+
+  /// Payload bytes and messages that wait to be written.
+  package var buffered: (bytes: Int, messages: Int) {
+    state.withLock {
+      ($0.io.outgoing.cost - $0.io.outgoing.messageCount * messageOverhead, $0.io.outgoing.messageCount)
+    }
+  }
+}

@@ -1,0 +1,99 @@
+import Foundation
+import WebSocketCore
+import WebSocketTransport
+
+/// Received messages that nobody has taken yet, in order.
+///
+/// Short ones lie one behind the other in one piece of memory, since an allocation each would cost more than their
+/// copying; long ones keep the memory that they were received into.
+struct Inbox: ~Copyable, Sendable {
+  private struct Entry: Sendable {
+    var kind: MessageKind
+    var count: Int
+    /// The payload of a long message; nil where it lies in the shared memory.
+    var payload: Data?
+  }
+
+  private var entries = Queue<Entry>()
+  private var short = ByteBuffer()
+  /// The payload bytes plus 64 for each message.
+  private(set) var cost = 0
+
+  var isEmpty: Bool { entries.isEmpty }
+  var count: Int { entries.count }
+
+  /// Keeps a copy of a short message.
+  mutating func append(_ kind: MessageKind, copying bytes: UnsafeRawBufferPointer) {
+    short.append(bytes)
+    add(Entry(kind: kind, count: bytes.count))
+  }
+
+  /// Keeps a long message.
+  mutating func append(_ kind: MessageKind, _ payload: Data) {
+    add(Entry(kind: kind, count: payload.count, payload: payload))
+  }
+
+  private mutating func add(_ entry: Entry) {
+    entries.append(entry)
+    cost += entry.count + messageOverhead
+  }
+
+  /// Takes the first message.
+  mutating func popFirst() -> WebSocketMessage? {
+    guard let entry = entries.popFirst() else { return nil }
+    cost -= entry.count + messageOverhead
+    if let payload = entry.payload {
+      return entry.kind == .text ? .text(String(decoding: payload, as: UTF8.self)) : .binary(payload)
+    }
+    let message = WebSocketMessage(
+      entry.kind, copying: UnsafeRawBufferPointer(rebasing: short.readable[..<entry.count]))
+    forget(entry.count)
+    return message
+  }
+
+  /// Lends the first message, then forgets it; false where there is none.
+  mutating func lendFirst(to receive: (borrowing BorrowedMessage) -> Void) -> Bool {
+    guard let entry = entries.popFirst() else { return false }
+    cost -= entry.count + messageOverhead
+    if let payload = entry.payload {
+      payload.withUnsafeBytes { receive(BorrowedMessage(kind: entry.kind, payload: $0)) }
+    } else {
+      let bytes = UnsafeRawBufferPointer(rebasing: short.readable[..<entry.count])
+      receive(BorrowedMessage(kind: entry.kind, payload: bytes))
+      forget(entry.count)
+    }
+    return true
+  }
+
+  private mutating func forget(_ count: Int) {
+    short.consume(count)
+    short.shrink()
+  }
+
+  /// Puts messages that are older before these, and leaves nothing in `older`.
+  mutating func prepend(_ older: inout Inbox) {
+    while let entry = entries.popFirst() {
+      if entry.payload == nil {
+        older.short.append(UnsafeRawBufferPointer(rebasing: short.readable[..<entry.count]))
+        short.consume(entry.count)
+      }
+      older.add(entry)
+    }
+    swap(&self, &older)
+  }
+}
+
+extension WebSocketMessage {
+  /// A message from bytes that were checked where they are text.
+  init(_ kind: MessageKind, copying bytes: UnsafeRawBufferPointer) {
+    self = kind == .text ? .text(String(decoding: bytes, as: UTF8.self)) : .binary(Data(bytes))
+  }
+
+  /// What the message counts for in a queue.
+  var cost: Int {
+    switch self {
+    case .text(let text): text.utf8.count + messageOverhead
+    case .binary(let data): data.count + messageOverhead
+    }
+  }
+}

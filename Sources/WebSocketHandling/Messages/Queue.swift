@@ -1,0 +1,56 @@
+/// First in, first out, in a ring: nothing is moved, and what was taken out is not held any longer.
+struct Queue<Element> {
+  private var ring: [Element?] = []
+  private var head = 0
+  private(set) var count = 0
+
+  var isEmpty: Bool { count == 0 }
+  var first: Element? { isEmpty ? nil : ring[head] }
+
+  private func index(_ position: Int) -> Int {
+    let index = head + position
+    return index < ring.count ? index : index - ring.count
+  }
+
+  mutating func append(_ element: Element) {
+    if count == ring.count { grow() }
+    ring[index(count)] = element
+    count += 1
+  }
+
+  private mutating func grow() {
+    var larger = [Element?](repeating: nil, count: max(4, 2 * ring.count))
+    for position in 0..<count { larger[position] = ring[index(position)] }
+    ring = larger
+    head = 0
+  }
+
+  mutating func popFirst() -> Element? {
+    guard count > 0 else { return nil }
+    let element = ring[head].take()
+    head = index(1)
+    count -= 1
+    // Idle connections own little memory.
+    if count == 0, ring.count > 64 { self = Queue() }
+    return element
+  }
+
+  /// Changes the first element in place.
+  mutating func updateFirst(_ change: (inout Element?) -> Void) { change(&ring[head]) }
+
+  /// Changes the last element in place.
+  mutating func updateLast(_ change: (inout Element?) -> Void) { change(&ring[index(count - 1)]) }
+
+  /// Takes all that fulfil a condition, in order.
+  mutating func removeAll(where condition: (Element) -> Bool = { _ in true }) -> [Element] {
+    var removed: [Element] = []
+    var kept = Queue()
+    while let element = popFirst() {
+      if condition(element) { removed.append(element) } else { kept.append(element) }
+    }
+    self = kept
+    return removed
+  }
+}
+
+extension Queue: Sendable where Element: Sendable {}
