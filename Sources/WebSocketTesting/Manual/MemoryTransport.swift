@@ -60,6 +60,8 @@ final class MemoryTransport: Transport {
 
   var peerHasFinished: Bool { state.withLock { $0.end != nil } }
 
+  var failure: TransportEnd? { state.withLock { $0.end == .reset ? .reset : nil } }
+
   func write(_ bytes: UnsafeRawBufferPointer) -> WriteOutcome {
     state.withLock { state in
       if state.isClosed || state.hasFinished || state.end == .reset { return .failed(.reset) }
