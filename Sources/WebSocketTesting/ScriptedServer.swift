@@ -19,18 +19,16 @@ public final class ScriptedServer: Sendable {
     guard let address = SocketAddress.literal(host: "127.0.0.1", port: 0) else { throw ScriptFailure.io("address") }
     listener = try Socket.listen(on: address, backlog: 1024)
     port = try Socket.localAddress(listener).port ?? 0
-    let listening = dup(listener.rawValue)
+    // Closed on exec, like every descriptor here: a process that a test starts must not hold a connection open.
+    let listening = FileDescriptor(owning: fcntl(listener.rawValue, F_DUPFD_CLOEXEC, 0))
     Thread { [weak self] in
-      defer { close(listening) }
       while true {
-        var event = pollfd(fd: listening, events: Int16(POLLIN), revents: 0)
+        var event = pollfd(fd: listening.rawValue, events: Int16(POLLIN), revents: 0)
         _ = poll(&event, 1, 100)
         guard self != nil else { return }
-        let descriptor = accept(listening, nil, nil)
-        guard descriptor >= 0 else {
-          if errno == EAGAIN || errno == EINTR || errno == ECONNABORTED { continue }
-          return
-        }
+        let accepted: FileDescriptor?
+        do throws(TransportError) { accepted = try Socket.accept(listening) } catch { return }
+        guard let descriptor = accepted?.release() else { continue }
         Thread { [weak self] in
           let connection = ScriptedConnection(FileDescriptor(owning: descriptor))
           do {

@@ -7,6 +7,13 @@ package struct FileDescriptor: ~Copyable, Sendable {
   /// Takes over a descriptor that nobody else closes.
   package init(owning rawValue: Int32) { self.rawValue = rawValue }
 
+  /// Gives the descriptor to the caller, who closes it from now on.
+  package consuming func release() -> Int32 {
+    let descriptor = rawValue
+    discard self
+    return descriptor
+  }
+
   // After EINTR the descriptor is gone on Linux; closing again could close another's.
   deinit { _ = Glibc.close(rawValue) }
 }
