@@ -61,20 +61,18 @@ final class BenchCommand: Sendable {
     }
   }
 
-  func run() {
+  /// Measures on the main thread, which a profiler can follow, and ends the process.
+  func run() -> Never {
     Terminal.onTermination { exit(1) }
     Self.raiseDescriptorLimit()
-    let thread = Thread { [self] in
-      if var versus {
-        do throws(BenchFailure) { try versus.run() } catch { Self.fail(error.reason) }
-        Terminal.print(isJSON ? versus.json : versus.text)
-      } else {
-        let result = measurement.measure()
-        Terminal.print(isJSON ? result.json : result.text)
-      }
-      exit(0)
+    if var versus {
+      do throws(BenchFailure) { try versus.run() } catch { Self.fail(error.reason) }
+      Terminal.print(isJSON ? versus.json : versus.text)
+    } else {
+      let result = measurement.measure()
+      Terminal.print(isJSON ? result.json : result.text)
     }
-    thread.start()
+    exit(0)
   }
 
   /// Ends the process: what went wrong makes the measurement worthless.

@@ -104,13 +104,13 @@ final class CallbackConnection: EchoConnection {
   // MARK: - In
 
   private func isEcho(_ message: borrowing BorrowedMessage) -> Bool {
-    switch workload.body {
-    case .message(.text(let text)) where api == .string: return message.text == text
-    case .message(let sent):
-      guard message.kind == sent.kind, message.count == workload.payload.count else { return false }
-      return !workload.comparesEcho(received) || message.withUnsafeBytes { workload.isPayload($0) }
-    case .note(let note): return (try? message.decode(BenchNote.self)) == note
+    if case .note(let note) = workload.body { return (try? message.decode(BenchNote.self)) == note }
+    guard message.kind == workload.kind, message.count == workload.payload.count else { return false }
+    guard workload.comparesEcho(received) else { return true }
+    if api == .string, var text = message.text {
+      return text.withUTF8 { workload.isPayload(UnsafeRawBufferPointer($0)) }
     }
+    return message.withUnsafeBytes { workload.isPayload($0) }
   }
 
   private func receive() {

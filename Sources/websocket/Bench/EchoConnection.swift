@@ -39,13 +39,18 @@ struct EchoWorkload: Sendable {
   let inFlight: Int
   /// The payload of a message; empty for JSON.
   let payload: [UInt8]
+  /// Text or binary.
+  let kind: MessageKind
 
   init(_ body: Body, messages: Int, warmUp: Int = 0, inFlight: Int = 1) {
     self.body = body
     self.messages = messages
     self.warmUp = warmUp
     self.inFlight = inFlight
-    payload = if case .message(let message) = body { [UInt8](message.data) } else { [] }
+    switch body {
+    case .message(let message): (kind, payload) = (message.kind, [UInt8](message.data))
+    case .note: (kind, payload) = (.text, [])
+    }
   }
 
   var total: Int { warmUp + messages }
