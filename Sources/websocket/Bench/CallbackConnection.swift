@@ -137,7 +137,7 @@ final class CallbackConnection: EchoConnection {
     let number = received + 1
     echoes.store(number, ordering: .relaxed)
     if workload.isPingPong, number > workload.warmUp {
-      progress.pointee.trips.append((Instant.now - progress.pointee.sentAt).nanoseconds)
+      progress.pointee.trips.append(Instant.now.nanoseconds - progress.pointee.sentAt.nanoseconds)
     }
     if number == workload.warmUp { observer.began() }
     if progress.pointee.sent < workload.total {

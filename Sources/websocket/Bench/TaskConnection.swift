@@ -74,7 +74,7 @@ final class TaskConnection: EchoConnection {
         return observer.failed("an echo is not what was sent")
       }
       self.echoes.store(received + 1, ordering: .relaxed)
-      if workload.isPingPong, received > workload.warmUp { trips.append((Instant.now - sentAt).nanoseconds) }
+      if workload.isPingPong, received > workload.warmUp { trips.append(Instant.now.nanoseconds - sentAt.nanoseconds) }
       if received == workload.warmUp { observer.began() }
     }
     observer.ended(trips)
