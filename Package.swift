@@ -49,6 +49,9 @@ let package = Package(
     tests("WebSocketCoreTests", ["WebSocketCore"]),
     tests("EndToEndTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketTesting"]),
     tests("HandlerContractTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketTesting"]),
+    tests(
+      "TLSTests",
+      ["CSystem", "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketTesting", "websocket"]),
     tests("WebSocketServingTests", ["WebSocketHandling", "WebSocketServing", "WebSocketTesting"]),
     tests("WebSocketHandlingTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling"]),
     tests(

@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 package import WebSocketCore
 package import WebSocketTransport
@@ -8,7 +9,7 @@ extension ConnectionDriver {
 
   // MARK: - The client
 
-  /// Opens a connection: name, TCP, opening handshake, within one deadline.
+  /// Opens a connection: name, TCP, TLS, opening handshake, within one deadline.
   package func connect(
     _ endpoint: Endpoint, times: ConnectionTimes, completion: @escaping Completion
   ) {
@@ -19,10 +20,6 @@ extension ConnectionDriver {
         return nil
       case .never, .ended: break
       }
-      guard !endpoint.isSecure else {
-        fail(completion, .tls(.unavailable("this version offers no TLS: use a ws URL")), &state)
-        return nil
-      }
       state.io.reset(phase: .connecting)
       state.io.connectCompletion = completion
       state.io.times = times
@@ -31,6 +28,19 @@ extension ConnectionDriver {
       return epoch
     }
     guard let epoch else { return }
+    guard endpoint.isSecure else { return resolve(endpoint, epoch) }
+    // Off the loop and the caller's thread: loading OpenSSL and the authorities blocks for some milliseconds.
+    DispatchQueue.global().async { [self] in
+      do throws(TLSFailure) {
+        try tls.prepare()
+        resolve(endpoint, epoch)
+      } catch {
+        failConnect(.tls(error), epoch)
+      }
+    }
+  }
+
+  private func resolve(_ endpoint: Endpoint, _ epoch: Int) {
     environment.resolver.resolve(host: endpoint.host, port: endpoint.port) { [self] result in
       switch result {
       case .success(let addresses): dial(addresses, endpoint, epoch)
@@ -54,6 +64,7 @@ extension ConnectionDriver {
       guard isConnecting(state, epoch) else { return }
       state.io.dial = environment.dialer.dial(addresses, on: loop) { [self] result in
         switch result {
+        case .success(let transport) where endpoint.isSecure: secure(transport, endpoint, epoch)
         case .success(let transport): begin(transport, endpoint, epoch)
         case .failure(let error): failConnect(Self.error(for: error), epoch)
         }
@@ -64,6 +75,24 @@ extension ConnectionDriver {
   private func isConnecting(_ state: borrowing State, _ epoch: Int) -> Bool {
     if case .connecting = state.io.phase { return state.io.epoch == epoch }
     return false
+  }
+
+  /// Performs the TLS handshake over the connected transport.
+  private func secure(_ transport: any Transport, _ endpoint: Endpoint, _ epoch: Int) {
+    let isWanted = perform { state in
+      guard isConnecting(state, epoch) else { return false }
+      state.io.dial = tls.connect(
+        over: transport, host: endpoint.host, port: endpoint.port, on: loop,
+        runHook: { [self] hook in perform { $0.io.callbacks.append(.hook(hook)) } },
+        completion: { [self] result in
+          switch result {
+          case .success(let transport): begin(transport, endpoint, epoch)
+          case .failure(let failure): failConnect(.tls(failure), epoch)
+          }
+        })
+      return true
+    }
+    if !isWanted { transport.close() }
   }
 
   /// Writes the opening handshake's request over the connected transport.
@@ -105,7 +134,9 @@ extension ConnectionDriver {
       }
     case .refused(let head, let body): refused(head, body, &state)
     case .accepted(let head, let subprotocol, let end):
-      state.io.answer = HandshakeAnswer(status: head.status, headers: head.fields, subprotocol: subprotocol)
+      state.io.answer = HandshakeAnswer(
+        status: head.status, headers: head.fields, subprotocol: subprotocol,
+        tls: (state.io.transport as? TLSTransport)?.agreement)
       open(&state)
       state.io.callbacks.append(.log(.info, "WebSocket connected"))
       if let completion = state.io.connectCompletion.take() {
@@ -130,8 +161,11 @@ extension ConnectionDriver {
   }
 
   /// The stream ended before the handshake did.
-  func answerEnded(_ state: inout State) {
+  ///
+  /// With TLS 1.3 a server tells only now that it does not accept the client's certificate.
+  func answerEnded(_ end: TransportEnd, _ state: inout State) {
     guard let handshake = state.io.handshake else { return }
+    if case .tls(let failure) = end { return finishConnect(.tls(failure), &state) }
     do throws(HandshakeFailure) {
       if case .refused(let head, let body) = try handshake.streamEnded() { refused(head, body, &state) }
     } catch {
@@ -143,7 +177,7 @@ extension ConnectionDriver {
     perform { state in
       guard isConnecting(state, epoch) else { return }
       if state.io.handshake?.isReadingRefusal == true {
-        answerEnded(&state)
+        answerEnded(.timedOut, &state)
       } else {
         finishConnect(.timedOut(.connect), &state)
       }

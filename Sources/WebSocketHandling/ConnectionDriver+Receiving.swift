@@ -147,7 +147,7 @@ extension ConnectionDriver {
 
   private func ended(_ end: TransportEnd, _ state: inout State) {
     if state.io.handshake != nil {
-      answerEnded(&state)
+      answerEnded(end, &state)
     } else {
       state.machine.transportEnded(end, into: &state.io)
     }

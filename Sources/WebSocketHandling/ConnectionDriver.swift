@@ -19,6 +19,7 @@ package final class ConnectionDriver: Sendable {
   let configuration: HandlerConfiguration
   let loop: any EventLoop
   let logger: any Logger
+  let tls: TLSConnector
   /// Whether callbacks run on the loop's thread, at the end of a read.
   let runsInline: Bool
   private let executor: any CallbackExecutor
@@ -36,6 +37,7 @@ package final class ConnectionDriver: Sendable {
     self.environment = environment
     self.loop = loop
     self.logger = logger
+    tls = TLSConnector(configuration.tls)
     switch configuration.callbacks {
     case .eventLoop: (executor, runsInline) = (LoopExecutor(loop), true)
     case .privateQueue: (executor, runsInline) = (environment.callbackExecutor ?? QueueExecutor(target: nil), false)
@@ -138,6 +140,7 @@ package final class ConnectionDriver: Sendable {
     case .message(let receive, let message): receive.complete(.success(message))
     case .failReceive(let receive, let error): receive.complete(.failure(error))
     case .deliver: deliverKept()
+    case .hook(let hook): hook()
     case .control(let event): configuration.onControlFrame?(event)
     case .pinged(let completion, let result): completion(result)
     case .log(let level, let text):

@@ -21,6 +21,8 @@ enum Callback: Sendable {
   indirect case failReceive(any PendingReceive, EngineError.WebSocketError)
   /// Kept messages are there for the standing receiver.
   case deliver
+  /// The caller decides on a server's certificate.
+  case hook(@Sendable () -> Void)
   case control(ControlFrameEvent)
   indirect case pinged(PingCompletion, Result<Duration, EngineError.WebSocketError>)
   case log(LogLevel, String)
@@ -245,7 +247,7 @@ struct DriverIO: ~Copyable, Sendable {
     case .message(_, let message): undelivered -= message.cost
     case .control(.ping(let payload)), .control(.pong(let payload, roundTrip: _)):
       undelivered -= payload.count + messageOverhead
-    case .succeed, .fail, .failReceive, .deliver, .pinged, .log, .sendQueueLow, .ended: break
+    case .succeed, .fail, .failReceive, .deliver, .hook, .pinged, .log, .sendQueueLow, .ended: break
     }
   }
 }

@@ -1,5 +1,6 @@
 public import Dispatch
 public import WebSocketCore
+public import WebSocketTransport
 
 /// How a ``DefaultWebSocketHandler`` works, beyond what a request says.
 public struct HandlerConfiguration: Sendable {
@@ -54,6 +55,10 @@ public struct HandlerConfiguration: Sendable {
   ///
   /// Default: true; false: binary.
   public var sendsJSONAsText = true
+  /// How `wss` connections are secured.
+  ///
+  /// Default: the server's certificate is verified against the system's authorities and the URL's host.
+  public var tls = TLSConfiguration()
   /// Hears of the peer's pings and pongs, on the callbacks' thread.
   ///
   /// Pings are answered without it.

@@ -1,5 +1,6 @@
 import Dispatch
 @_exported public import WebSocketCore
+@_exported public import WebSocketTransport
 
 /// A WebSocket client in four methods with callbacks (RFC 6455).
 ///

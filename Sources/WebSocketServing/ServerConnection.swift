@@ -1,6 +1,6 @@
 public import WebSocketCore
 public import WebSocketHandling
-import WebSocketTransport
+public import WebSocketTransport
 
 /// A client of a WebSocket server.
 ///
@@ -17,6 +17,8 @@ public final class ServerConnection: Sendable {
   public let head: HTTPRequestHead
   /// The subprotocol that was agreed on; nil where there is none.
   public let subprotocol: String?
+  /// What TLS agreed on, with the client's certificate where the server demands one; nil without TLS.
+  public let tls: TLSAgreement?
 
   private let driver: ConnectionDriver
   private let loop: any EventLoop
@@ -25,6 +27,7 @@ public final class ServerConnection: Sendable {
   init(_ opened: ServerOpening.Opened, driver: ConnectionDriver, loop: any EventLoop) {
     head = opened.head
     subprotocol = opened.subprotocol
+    tls = opened.tls
     self.driver = driver
     self.loop = loop
   }

@@ -16,6 +16,8 @@ final class ServerOpening: TransportHandler {
   struct Opened: Sendable {
     var head: HTTPRequestHead
     var subprotocol: String?
+    /// What TLS agreed on; nil without TLS.
+    var tls: TLSAgreement?
     var transport: any Transport
     var bytes: [UInt8]
   }
@@ -46,6 +48,8 @@ final class ServerOpening: TransportHandler {
   static let deadline = Duration.seconds(10)
 
   private let transport: HandoverTransport
+  /// The transport under it where that is TLS.
+  private let tls: TLSTransport?
   private let loop: any EventLoop
   private let subprotocols: [String]
   private let admit: @Sendable (HTTPRequestHead) -> Admission
@@ -58,6 +62,7 @@ final class ServerOpening: TransportHandler {
     admit: @escaping @Sendable (HTTPRequestHead) -> Admission, completion: @escaping @Sendable (Opened?) -> Void
   ) {
     self.transport = HandoverTransport(transport, on: loop)
+    tls = transport as? TLSTransport
     self.loop = loop
     self.subprotocols = subprotocols
     self.admit = admit
@@ -151,7 +156,8 @@ final class ServerOpening: TransportHandler {
       let subprotocol = offer.subprotocols.first { subprotocols.contains($0) }
       answer = .answering(
         offer.accepted(subprotocol: subprotocol).encoded, written: 0,
-        opened: Opened(head: offer.head, subprotocol: subprotocol, transport: transport, bytes: bytes))
+        opened: Opened(
+          head: offer.head, subprotocol: subprotocol, tls: tls?.agreement, transport: transport, bytes: bytes))
     case .refuse(let status):
       let fields: HTTPFields = [
         HTTPField(name: "Connection", value: "close"), HTTPField(name: "Content-Length", value: "0"),

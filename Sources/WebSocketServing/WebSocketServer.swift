@@ -15,31 +15,38 @@ public final class WebSocketServer: Sendable {
 
   private let clients: Clients
   private let listener: TCPListener
+  private let isSecure: Bool
 
   /// Listens on a host and a port.
   ///
   /// - Parameters:
   ///   - port: 0: the system picks one, see ``port``.
   ///   - subprotocols: those that the server speaks; the first of the client's that is among them is chosen.
+  ///   - tls: how `wss` is served; nil: `ws` is.
   ///   - onConnection: called on an event loop's thread with each client whose handshake succeeded. Must not block.
   public convenience init(
-    host: String = "127.0.0.1", port: Int = 0, subprotocols: [String] = [],
+    host: String = "127.0.0.1", port: Int = 0, subprotocols: [String] = [], tls: TLSServerConfiguration? = nil,
     configuration: HandlerConfiguration = WebSocketServer.defaultConfiguration, environment: Environment = .system,
     onConnection: @escaping @Sendable (ServerConnection) -> Void
   ) throws(EngineError.WebSocketError) {
     try self.init(
-      host: host, port: port, subprotocols: subprotocols, configuration: configuration, environment: environment,
-      admit: { _ in .accept }, onConnection: onConnection)
+      host: host, port: port, subprotocols: subprotocols, tls: tls, configuration: configuration,
+      environment: environment, admit: { _ in .accept }, onConnection: onConnection)
   }
 
   /// - Parameter admit: decides on each valid opening handshake, on an event loop's thread.
   package init(
-    host: String, port: Int, subprotocols: [String], configuration: HandlerConfiguration, environment: Environment,
+    host: String, port: Int, subprotocols: [String], tls: TLSServerConfiguration? = nil,
+    configuration: HandlerConfiguration, environment: Environment,
     admit: @escaping @Sendable (HTTPRequestHead) -> Admission,
     onConnection: @escaping @Sendable (ServerConnection) -> Void
   ) throws(EngineError.WebSocketError) {
+    var acceptor: TLSAcceptor?
+    do throws(TLSFailure) { acceptor = try tls.map(TLSAcceptor.init) } catch { throw .tls(error) }
+    isSecure = tls != nil
     let clients = Clients(
-      subprotocols: subprotocols, configuration: configuration, environment: environment, admit: admit,
+      subprotocols: subprotocols, acceptor: acceptor, configuration: configuration, environment: environment,
+      admit: admit,
       onConnection: onConnection)
     self.clients = clients
     do throws(TransportError) {
@@ -58,12 +65,12 @@ public final class WebSocketServer: Sendable {
 
   /// A server that sends every message back to its sender.
   public static func echo(
-    host: String = "127.0.0.1", port: Int = 0, subprotocols: [String] = [],
+    host: String = "127.0.0.1", port: Int = 0, subprotocols: [String] = [], tls: TLSServerConfiguration? = nil,
     configuration: HandlerConfiguration = WebSocketServer.defaultConfiguration, environment: Environment = .system
   ) throws(EngineError.WebSocketError) -> WebSocketServer {
     try WebSocketServer(
-      host: host, port: port, subprotocols: subprotocols, configuration: configuration, environment: environment,
-      onConnection: echo)
+      host: host, port: port, subprotocols: subprotocols, tls: tls, configuration: configuration,
+      environment: environment, onConnection: echo)
   }
 
   /// Makes a connection send every message back.
@@ -74,9 +81,11 @@ public final class WebSocketServer: Sendable {
   /// The port that the server listens on.
   public var port: Int { listener.address.port ?? 0 }
 
-  /// Where clients connect to: `ws`, the address and the port.
+  /// Where clients connect to: `ws` or `wss`, the address and the port.
   public var url: URL {
-    guard let url = URL(string: "ws://\(listener.address)/") else { preconditionFailure("an address makes a URL") }
+    guard let url = URL(string: "\(isSecure ? "wss" : "ws")://\(listener.address)/") else {
+      preconditionFailure("an address makes a URL")
+    }
     return url
   }
 
@@ -108,6 +117,7 @@ private final class Clients: Sendable {
   }
 
   private let subprotocols: [String]
+  private let acceptor: TLSAcceptor?
   private let configuration: HandlerConfiguration
   private let environment: Environment
   private let admit: @Sendable (HTTPRequestHead) -> Admission
@@ -115,11 +125,12 @@ private final class Clients: Sendable {
   private let state = Lock(State())
 
   init(
-    subprotocols: [String], configuration: HandlerConfiguration, environment: Environment,
+    subprotocols: [String], acceptor: TLSAcceptor?, configuration: HandlerConfiguration, environment: Environment,
     admit: @escaping @Sendable (HTTPRequestHead) -> Admission,
     onConnection: @escaping @Sendable (ServerConnection) -> Void
   ) {
     self.subprotocols = subprotocols
+    self.acceptor = acceptor
     self.configuration = configuration
     self.environment = environment
     self.admit = admit
@@ -128,7 +139,11 @@ private final class Clients: Sendable {
 
   var connections: [ServerConnection] { state.withLock { Array($0.connections.values) } }
 
-  func begin(_ transport: any Transport, on loop: any EventLoop) {
+  func begin(_ base: any Transport, on loop: any EventLoop) {
+    var transport = base
+    if let acceptor {
+      do throws(TLSFailure) { transport = try acceptor.secure(base, on: loop) } catch { return base.close() }
+    }
     let id = state.withLock { state in
       state.lastOpening += 1
       return state.lastOpening

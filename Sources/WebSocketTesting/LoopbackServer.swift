@@ -1,7 +1,7 @@
 public import Foundation
 public import WebSocketHandling
 public import WebSocketServing
-import WebSocketTransport
+public import WebSocketTransport
 
 /// A server on this machine's loopback interface for tests, with faults on command.
 public final class LoopbackServer: Sendable {
@@ -21,9 +21,10 @@ public final class LoopbackServer: Sendable {
   ///
   /// - Parameters:
   ///   - port: 0: the system picks one, see ``port``.
+  ///   - tls: how `wss` is served; nil: `ws` is.
   ///   - onConnection: called with each client, after the mode has been set up for it.
   public init(
-    _ mode: Mode = .echo, port: Int = 0, subprotocols: [String] = [],
+    _ mode: Mode = .echo, port: Int = 0, subprotocols: [String] = [], tls: TLSServerConfiguration? = nil,
     configuration: HandlerConfiguration = WebSocketServer.defaultConfiguration,
     onConnection: @escaping @Sendable (ServerConnection) -> Void = { _ in }
   ) throws(EngineError.WebSocketError) {
@@ -32,8 +33,8 @@ public final class LoopbackServer: Sendable {
     self.room = room
     self.admission = admission
     server = try WebSocketServer(
-      host: "127.0.0.1", port: port, subprotocols: subprotocols, configuration: configuration, environment: .system,
-      admit: { _ in admission.next() },
+      host: "127.0.0.1", port: port, subprotocols: subprotocols, tls: tls, configuration: configuration,
+      environment: .system, admit: { _ in admission.next() },
       onConnection: { connection in
         switch mode {
         case .echo: WebSocketServer.echo(connection)

@@ -5,15 +5,21 @@ import WebSocketTransport
 
 /// `websocket autobahn URL`: runs the cases of the Autobahn test suite's fuzzing server.
 final class AutobahnCommand: Sendable {
-  static let usage = "usage: websocket autobahn URL"
+  static let usage = """
+    usage: websocket autobahn [options] URL
+      --ca FILE    the authorities to trust, in PEM, instead of the system's
+      --insecure   accept any certificate
+    """
 
   /// The name under which the fuzzing server keeps the report.
   static let agent = "swift-websocket-handler"
 
   private let base: String
+  private let tls: TLSConfiguration
 
   init(_ arguments: some Sequence<String>) throws(UsageError) {
-    let options = try CommandLineOptions(arguments)
+    let options = try CommandLineOptions(arguments, flags: ["--insecure"], valued: ["--ca"])
+    tls = try options.tls()
     let text = try options.operand("URL")
     guard URL(string: text) != nil else { throw UsageError(message: "\(text) is not a URL") }
     base = text.hasSuffix("/") ? String(text.dropLast()) : text
@@ -62,6 +68,7 @@ final class AutobahnCommand: Sendable {
     let request = NetworkRequest(url: url)
     var configuration = HandlerConfiguration()
     configuration.callbacks = .eventLoop
+    configuration.tls = tls
     let environment = Environment.system
     let driver = ConnectionDriver(
       role: .client, configuration: configuration, environment: environment, loop: environment.makeLoop(),

@@ -1,3 +1,5 @@
+import WebSocketTransport
+
 /// Wrong usage of the tool; the text says of what.
 struct UsageError: Error {
   var message: String
@@ -68,6 +70,24 @@ struct CommandLineOptions {
       throw UsageError(message: "exactly one \(what) is needed")
     }
     return operand
+  }
+
+  /// The certificate and key of `--cert` and `--key`, which come together.
+  func identity() throws(UsageError) -> TLSIdentity? {
+    switch (string("--cert"), string("--key")) {
+    case (let certificate?, let key?): return TLSIdentity(certificates: .file(certificate), key: .file(key))
+    case (nil, nil): return nil
+    default: throw UsageError(message: "--cert and --key come together")
+    }
+  }
+
+  /// A client's TLS as `--ca`, `--insecure`, `--cert` and `--key` say.
+  func tls() throws(UsageError) -> TLSConfiguration {
+    var tls = TLSConfiguration()
+    if let authorities = string("--ca") { tls.trust = .file(authorities) }
+    tls.insecurelySkipsVerification = has("--insecure")
+    tls.identity = try identity()
+    return tls
   }
 
   func noOperands() throws(UsageError) {

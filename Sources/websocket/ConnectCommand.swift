@@ -11,6 +11,10 @@ final class ConnectCommand: Sendable {
       --header 'K: V'       a further header field; may come more than once
       --subprotocol NAME    a subprotocol to offer; may come more than once
       --origin ORIGIN       the Origin header
+      --ca FILE             the authorities to trust, in PEM, instead of the system's
+      --insecure            accept any certificate
+      --cert FILE           the certificate to show a server that asks for one, in PEM
+      --key FILE            its private key
       --connect-timeout S   seconds until the connection must be open
       --max-message BYTES   the largest message to accept
       --count N             close after N messages
@@ -35,9 +39,10 @@ final class ConnectCommand: Sendable {
 
   init(_ arguments: some Sequence<String>) throws(UsageError) {
     let options = try CommandLineOptions(
-      arguments, flags: ["--binary", "--json"],
+      arguments, flags: ["--binary", "--json", "--insecure"],
       valued: [
-        "--header", "--subprotocol", "--origin", "--connect-timeout", "--max-message", "--count",
+        "--header", "--subprotocol", "--origin", "--connect-timeout", "--max-message", "--count", "--ca", "--cert",
+        "--key",
       ])
     let text = try options.operand("URL")
     guard let url = URL(string: text) else { throw UsageError(message: "\(text) is not a URL") }
@@ -57,6 +62,7 @@ final class ConnectCommand: Sendable {
     count = try options.integer("--count", in: 1...Int.max)
 
     var configuration = HandlerConfiguration()
+    configuration.tls = try options.tls()
     if let limit = try options.integer("--max-message", in: 0...Int.max) {
       configuration.limits.maximumMessageBytes = limit
       configuration.limits.maximumFrameBytes = limit

@@ -9,24 +9,34 @@ final class ServeCommand: Sendable {
     usage: websocket serve [options]
       --port P   the port of 127.0.0.1 to listen on; without it the system picks one
       --echo     send each message back to its sender only, instead of to everybody
+      --cert FILE   serve wss with this certificate (PEM, behind it those that lead to the authority)
+      --key FILE    its private key
+      --client-ca FILE   demand a certificate from one of these authorities of each client
     """
 
   private static let closeTimeout = Duration.seconds(2)
 
   private let port: Int
   private let isEcho: Bool
+  private let tls: TLSServerConfiguration?
 
   init(_ arguments: some Sequence<String>) throws(UsageError) {
-    let options = try CommandLineOptions(arguments, flags: ["--echo"], valued: ["--port"])
+    let options = try CommandLineOptions(
+      arguments, flags: ["--echo"], valued: ["--port", "--cert", "--key", "--client-ca"])
     try options.noOperands()
     port = try options.integer("--port", in: 0...65_535) ?? 0
     isEcho = options.has("--echo")
+    tls = try options.identity().map { TLSServerConfiguration(identity: $0) }.map { tls in
+      var tls = tls
+      tls.clientTrust = options.string("--client-ca").map { .file($0) }
+      return tls
+    }
   }
 
   func run() {
     do throws(EngineError.WebSocketError) {
       let room = Room()
-      let server = try WebSocketServer(port: port) { [isEcho] connection in
+      let server = try WebSocketServer(port: port, tls: tls) { [isEcho] connection in
         if isEcho { WebSocketServer.echo(connection) } else { room.join(connection) }
       }
       Terminal.onTermination { Self.stop(server) }

@@ -59,6 +59,8 @@ public enum TransportEnd: Sendable, Hashable {
   case aborted
   /// The stream was cut before its own end mark (TLS without `close_notify`).
   case truncated
+  /// TLS found something wrong with the stream, such as a record that was altered.
+  case tls(TLSFailure)
   /// A system call failed with that error number.
   case failed(errorNumber: Int32)
 }
@@ -72,6 +74,7 @@ extension TransportEnd: CustomStringConvertible {
     case .timedOut: "the peer did not end TCP in time"
     case .aborted: "ended at once"
     case .truncated: "the stream was cut"
+    case .tls(let failure): "TLS failed: \(failure)"
     case .failed(let errorNumber): "TCP failed with error \(errorNumber)"
     }
   }

@@ -1,4 +1,5 @@
 public import WebSocketCore
+public import WebSocketTransport
 
 /// The namespace of the errors of this library.
 public enum EngineError {
@@ -115,36 +116,6 @@ public enum Misuse: Sendable, Hashable {
   case pingPayload(bytes: Int)
 }
 
-/// Why TLS failed.
-public enum TLSFailure: Sendable, Hashable {
-  /// This build or this machine offers no TLS; the text names what is missing.
-  case unavailable(String)
-  /// The certificate's time is over.
-  case expired
-  /// The certificate's time has not begun.
-  case notYetValid
-  /// No known authority signed the certificate.
-  case unknownAuthority
-  /// The certificate signed itself.
-  case selfSigned
-  /// The certificate is for another host.
-  case wrongHost
-  /// The certificate is not for servers.
-  case wrongPurpose
-  /// No pinned key is in the chain.
-  case pinMismatch
-  /// No version or cipher is shared.
-  case nothingShared
-  /// The server demands a client certificate.
-  case clientCertificateRequired
-  /// The server refused the client certificate.
-  case clientCertificateRefused
-  /// The hook of the caller's refused.
-  case refusedByCaller
-  /// Anything else; the library's words.
-  case other(String)
-}
-
 /// An answer to the opening handshake other than 101.
 public struct HandshakeRefusal: Sendable, Hashable {
   /// The status code.
@@ -169,11 +140,16 @@ public struct HandshakeAnswer: Sendable, Hashable {
   public let headers: HTTPFields
   /// The subprotocol that the server chose; nil where it chose none.
   public let subprotocol: String?
+  /// What TLS agreed on; nil without TLS.
+  public let tls: TLSAgreement?
 
   /// An answer, for handlers of one's own.
-  public init(status: Int = 101, headers: HTTPFields = [], subprotocol: String? = nil) {
+  public init(
+    status: Int = 101, headers: HTTPFields = [], subprotocol: String? = nil, tls: TLSAgreement? = nil
+  ) {
     self.status = status
     self.headers = headers
     self.subprotocol = subprotocol
+    self.tls = tls
   }
 }

@@ -1,0 +1,271 @@
+import Synchronization
+package import WebSocketCore
+
+/// TLS over another transport.
+///
+/// A server's handshake happens inside the first reads; a client's is driven by ``TLSHandshake``, since nothing may be
+/// written before the server is judged.
+package final class TLSTransport: Transport, TransportHandler {
+  private struct State: ~Copyable, Sendable {
+    var session: TLSSession
+    var handler: (any TransportHandler)?
+    var isStarted = false
+    var isClosed = false
+    /// How the incoming stream ended; then it stays so.
+    var end: TransportEnd?
+    /// Bytes of the owner's that are encrypted, and not reported as written since not all of their records are.
+    var encrypted = 0
+    /// Whether reading waits until records are written.
+    var readNeedsOutput = false
+    /// Whether writing waits until records are read.
+    var writeNeedsInput = false
+    /// Whether the base's outgoing direction ends behind the records.
+    var wantsFinish = false
+  }
+
+  /// What is read from the base at a time, in bytes: four records.
+  private static let readBytes = 64 << 10
+  /// What is encrypted at a time, in bytes.
+  private static let writeBytes = 64 << 10
+
+  private let base: any Transport
+  private let loop: any EventLoop
+  private let onResumption: @Sendable (TLSResumption) -> Void
+  private let hasEnded = Atomic<Bool>(false)
+  // OpenSSL's session is used under this lock alone: closing may come from any thread.
+  private let state: Lock<State>
+
+  /// - Parameter onResumption: takes sessions that can be resumed, under the owner's lock.
+  init(
+    _ session: consuming TLSSession, over base: any Transport, on loop: any EventLoop,
+    onResumption: @escaping @Sendable (TLSResumption) -> Void = { _ in }
+  ) {
+    self.base = base
+    self.loop = loop
+    self.onResumption = onResumption
+    state = Lock(State(session: session))
+  }
+
+  // MARK: - Readiness
+
+  package func start(_ handler: any TransportHandler) throws(TransportError) {
+    let wasStarted = state.withLock { state in
+      if !state.isClosed { state.handler = handler }
+      defer { state.isStarted = true }
+      return state.isStarted
+    }
+    if wasStarted {
+      // Readiness is told when it changes, and the handler before may have heard of the last change.
+      loop.execute { [self] in transportIsReady(base, readable: true, writable: true) }
+    } else {
+      try base.start(self)
+    }
+  }
+
+  package func transportIsReady(_ transport: any Transport, readable: Bool, writable: Bool) {
+    var (readable, writable) = (readable, writable)
+    let handler = state.withLock { state in
+      if writable, flush(&state) == nil, state.readNeedsOutput {
+        state.readNeedsOutput = false
+        readable = true
+      }
+      if readable, state.writeNeedsInput {
+        state.writeNeedsInput = false
+        writable = true
+      }
+      return state.handler
+    }
+    handler?.transportIsReady(self, readable: readable, writable: writable)
+  }
+
+  package var peerHasFinished: Bool { base.peerHasFinished || hasEnded.load(ordering: .relaxed) }
+
+  package var failure: TransportEnd? { base.failure }
+
+  // MARK: - Handshake
+
+  /// Takes the handshake as far as the base allows; nil: it goes on when the base is ready.
+  func handshake() -> Result<Void, TLSFailure>? {
+    state.withLock { state in
+      defer { state.session.keepLent() }
+      return withUnsafeTemporaryAllocation(byteCount: Self.readBytes, alignment: 16) { records in
+        while true {
+          let step = state.session.handshake()
+          // Also where it failed: the peer is told why.
+          let unwritten = flush(&state)
+          switch step {
+          case .done: return .success(())
+          case .ended(.tls(let failure)): return .failure(failure)
+          case .ended: return .failure(.connectionEnded)
+          case .needsOutput: if unwritten != nil { return nil }
+          case .needsInput:
+            switch base.read(into: records) {
+            case .bytes(let count): state.session.lend(UnsafeRawBufferPointer(rebasing: records[..<count]))
+            case .wouldBlock: return nil
+            case .end: return .failure(.connectionEnded)
+            }
+          }
+        }
+      }
+    }
+  }
+
+  // MARK: - Reading
+
+  package func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadOutcome {
+    state.withLock { state in
+      if let end = state.end { return .end(end) }
+      let count = withUnsafeTemporaryAllocation(byteCount: Self.readBytes, alignment: 16) { records in
+        decrypt(into: buffer, through: records, &state)
+      }
+      _ = flush(&state)
+      if let resumption = state.session.takeResumption() { onResumption(resumption) }
+      if count > 0 { return .bytes(count) }
+      return state.end.map(ReadOutcome.end) ?? .wouldBlock
+    }
+  }
+
+  /// Fills the buffer as far as there is something; what came of the stream stands in the state.
+  private func decrypt(
+    into buffer: UnsafeMutableRawBufferPointer, through records: UnsafeMutableRawBufferPointer, _ state: inout State
+  ) -> Int {
+    defer { state.session.keepLent() }
+    var filled = 0
+    var mayHoldMore = true
+    while filled < buffer.count {
+      switch state.session.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[filled...])) {
+      case .done(let count): filled += count
+      case .needsInput:
+        guard mayHoldMore else { return filled }
+        switch base.read(into: records) {
+        case .bytes(let count):
+          state.session.lend(UnsafeRawBufferPointer(rebasing: records[..<count]))
+          mayHoldMore = count == records.count || base.peerHasFinished
+        case .wouldBlock: return filled
+        case .end(.finished):
+          // Only close_notify ends the stream; TCP's end could be anybody's doing (RFC 8446 §6.1).
+          end(.truncated, &state)
+          return filled
+        case .end(let end):
+          self.end(end, &state)
+          return filled
+        }
+      case .needsOutput:
+        if flush(&state) != nil {
+          state.readNeedsOutput = true
+          return filled
+        }
+      case .ended(let end):
+        self.end(end, &state)
+        return filled
+      }
+    }
+    return filled
+  }
+
+  private func end(_ end: TransportEnd, _ state: inout State) {
+    state.end = end
+    hasEnded.store(true, ordering: .relaxed)
+  }
+
+  // MARK: - Writing
+
+  /// Encrypts and writes.
+  ///
+  /// After ``WriteOutcome/wouldBlock`` the same bytes must come again, more may follow them: their records are
+  /// made and wait.
+  package func write(_ bytes: UnsafeRawBufferPointer) -> WriteOutcome {
+    state.withLock { state in
+      if let outcome = flush(&state) { return outcome }
+      if state.encrypted == 0, let end = encrypt(bytes, &state) {
+        _ = flush(&state)
+        return .failed(end)
+      }
+      if let outcome = flush(&state) { return outcome }
+      guard state.encrypted > 0 || bytes.isEmpty else { return .wouldBlock }
+      defer { state.encrypted = 0 }
+      return .wrote(state.encrypted)
+    }
+  }
+
+  /// Makes records of the first bytes; how the session ended, if it did.
+  private func encrypt(_ bytes: UnsafeRawBufferPointer, _ state: inout State) -> TransportEnd? {
+    let wanted = min(bytes.count, Self.writeBytes)
+    state.session.reserveOutput(for: wanted)
+    while state.encrypted < wanted {
+      switch state.session.write(UnsafeRawBufferPointer(rebasing: bytes[state.encrypted..<wanted])) {
+      case .done(let count): state.encrypted += count
+      case .needsInput:
+        state.writeNeedsInput = true
+        return nil
+      case .needsOutput: return nil
+      case .ended(let end): return end
+      }
+    }
+    return nil
+  }
+
+  /// Writes the records that wait; nil: none is left.
+  private func flush(_ state: inout State) -> WriteOutcome? {
+    while !state.session.output.isEmpty {
+      switch base.write(state.session.output) {
+      case .wrote(let count): state.session.consumeOutput(count)
+      case .wouldBlock: return .wouldBlock
+      case .failed(let end): return .failed(end)
+      }
+    }
+    if state.wantsFinish {
+      state.wantsFinish = false
+      base.finishWriting()
+    }
+    return nil
+  }
+
+  package func finishWriting() {
+    state.withLock { state in
+      state.session.finishWriting()
+      state.wantsFinish = true
+      _ = flush(&state)
+    }
+  }
+
+  package func close() {
+    // The handler is released outside the lock: its end may call back in.
+    let handler = state.withLock { state in
+      if !state.isClosed {
+        state.isClosed = true
+        // The peer is told where it can be told at once; after a failure it was.
+        if case .tls = state.end {} else { state.session.finishWriting() }
+        _ = flush(&state)
+      }
+      return state.handler.take()
+    }
+    base.close()
+    _ = handler
+  }
+
+  // MARK: - Facts
+
+  /// What was agreed on; nil before the handshake is done.
+  package var agreement: TLSAgreement? { state.withLock { $0.session.isEstablished ? $0.session.agreement : nil } }
+
+  /// What the server shows for itself.
+  func proof() -> TLSProof {
+    state.withLock { state in
+      TLSProof(
+        applicationProtocol: state.session.applicationProtocol, verdict: state.session.verdict,
+        keys: state.session.provedKeys, chain: state.session.chain, isResumed: state.session.isResumed)
+    }
+  }
+}
+
+/// What a server showed in a handshake that is done.
+struct TLSProof: Sendable {
+  var applicationProtocol: String?
+  /// What verification found wrong.
+  var verdict: TLSFailure?
+  /// The SHA-256 of the public keys that are proved.
+  var keys: [[UInt8]]
+  var chain: [PeerCertificate]
+  var isResumed: Bool
+}
