@@ -46,7 +46,7 @@ let package = Package(
         "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketChat", "WebSocketServing",
       ],
       swiftSettings: strict),
-    tests("WebSocketCoreTests", ["WebSocketCore"]),
+    tests("WebSocketCoreTests", ["WebSocketCore", "WebSocketTesting"]),
     tests("EndToEndTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketTesting"]),
     tests("HandlerContractTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketTesting"]),
     tests(

@@ -31,23 +31,26 @@ struct ClientBytes: Sendable {
   }
 
   /// Takes the next frame, which must be masked and minimal; nil where it is not complete.
-  mutating func takeFrame() throws(ScriptFailure) -> Frame? {
+  mutating func takeFrame() throws(ScriptFailure) -> Frame? { try takeMaskedFrame()?.frame }
+
+  /// Takes the next frame like ``takeFrame()``, with the key that it was masked with.
+  mutating func takeMaskedFrame() throws(ScriptFailure) -> (frame: Frame, key: MaskingKey)? {
     let parsed: (header: FrameHeader, length: Int)?
     do throws(ProtocolViolation) {
       parsed = try FrameHeader.parse(bytes.span.bytes, at: head, role: .server)
     } catch {
       throw .violation(error)
     }
-    guard let (header, length) = parsed, bytes.count - head - length >= header.payloadLength else { return nil }
+    guard let (header, length) = parsed, let key = header.maskingKey,
+      bytes.count - head - length >= header.payloadLength
+    else { return nil }
     let start = head + length
     var payload = Array(bytes[start..<start + header.payloadLength])
     head = start + header.payloadLength
-    if let key = header.maskingKey {
-      var span = payload.mutableSpan
-      var unmasked = span.mutableBytes
-      key.apply(to: &unmasked, in: 0..<header.payloadLength)
-    }
-    return Frame(header.opcode, payload, isFinal: header.isFinal, reservedBits: header.reservedBits)
+    var span = payload.mutableSpan
+    var unmasked = span.mutableBytes
+    key.apply(to: &unmasked, in: 0..<header.payloadLength)
+    return (Frame(header.opcode, payload, isFinal: header.isFinal, reservedBits: header.reservedBits), key)
   }
 
   /// Forgets everything.

@@ -10,15 +10,24 @@ import WebSocketTransport
 public final class ScriptedServer: Sendable {
   /// The port that the system picked.
   public let port: Int
+  /// The URL of the server.
+  public let url: URL
 
   private let listener: FileDescriptor
   private let failuresSeen = Lock<[ScriptFailure]>([])
 
-  /// Listens on 127.0.0.1 and plays `script` to each connection in turn of their arrival, each on its own thread.
-  public init(_ script: @escaping @Sendable (ScriptedConnection) throws -> Void) throws {
-    guard let address = SocketAddress.literal(host: "127.0.0.1", port: 0) else { throw ScriptFailure.io("address") }
+  /// Listens and plays `script` to each connection in turn of their arrival, each on its own thread.
+  ///
+  /// - Parameter host: an address of this machine's loopback interface, IPv4 or IPv6 without brackets.
+  public init(
+    host: String = "127.0.0.1", _ script: @escaping @Sendable (ScriptedConnection) throws -> Void
+  ) throws {
+    guard let address = SocketAddress.literal(host: host, port: 0) else { throw ScriptFailure.io("address") }
     listener = try Socket.listen(on: address, backlog: 1024)
-    port = try Socket.localAddress(listener).port ?? 0
+    let bound = try Socket.localAddress(listener)
+    guard let port = bound.port, let url = URL(string: "ws://\(bound)/") else { throw ScriptFailure.io("port") }
+    self.port = port
+    self.url = url
     // Closed on exec, like every descriptor here: a process that a test starts must not hold a connection open.
     let listening = FileDescriptor(owning: fcntl(listener.rawValue, F_DUPFD_CLOEXEC, 0))
     Thread { [weak self] in
@@ -41,9 +50,6 @@ public final class ScriptedServer: Sendable {
       }
     }.start()
   }
-
-  /// The URL of the server.
-  public var url: URL { URL(string: "ws://127.0.0.1:\(port)/") ?? URL(filePath: "/") }
 
   /// What went against a script.
   public var failures: [ScriptFailure] { failuresSeen.withLock { $0 } }
@@ -114,7 +120,12 @@ public final class ScriptedConnection: Sendable {
   public func send(text: String) throws { try send(Array(text.utf8)) }
 
   /// Reads the client's next frame, strictly: it must be masked and minimal.
-  package func readFrame() throws -> Frame { try take { bytes throws(ScriptFailure) in try bytes.takeFrame() } }
+  package func readFrame() throws -> Frame { try readMaskedFrame().frame }
+
+  /// Reads the client's next frame like ``readFrame()``, and tells the key that it was masked with.
+  package func readMaskedFrame() throws -> (frame: Frame, key: MaskingKey) {
+    try take { bytes throws(ScriptFailure) in try bytes.takeMaskedFrame() }
+  }
 
   /// Waits until the client ends the stream; what it sends before is read and forgotten.
   public func waitForEnd() {

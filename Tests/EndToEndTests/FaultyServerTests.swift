@@ -55,9 +55,7 @@ struct FaultyServerTests {
         return
       }
       #expect(record.code == .abnormalClosure && !record.isClean)
-      withKnownIssue("a reset that a write meets first is taken for an end in order", isIntermittent: true) {
-        #expect(record.transportEnd == .reset)
-      }
+      #expect(record.transportEnd == .reset)
       let late = await failure { () throws(Failure) in try await handler.send(message: WebSocketMessage.text("late")) }
       #expect(late == .closed(record))
     }

@@ -1,5 +1,6 @@
 import Testing
 import WebSocketCore
+import WebSocketTesting
 
 @Suite("Base64 (RFC 4648 §4)")
 struct Base64Tests {

@@ -1,5 +1,6 @@
 import Testing
 import WebSocketCore
+import WebSocketTesting
 
 @Suite("The client's opening handshake (RFC 6455 §4.1)")
 struct ClientHandshakeTests {

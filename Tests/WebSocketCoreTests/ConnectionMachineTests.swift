@@ -1,5 +1,6 @@
 import Testing
 import WebSocketCore
+import WebSocketTesting
 
 /// What the tests of the machine share: frames of a peer's, and a run in every kind of pieces.
 protocol MachineTests {}

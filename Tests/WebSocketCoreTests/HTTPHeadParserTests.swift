@@ -1,5 +1,6 @@
 import Testing
 import WebSocketCore
+import WebSocketTesting
 
 @Suite("HTTP heads (RFC 7230 §3)")
 struct HTTPHeadParserTests {

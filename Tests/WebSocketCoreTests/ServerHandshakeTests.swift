@@ -1,5 +1,6 @@
 import Testing
 import WebSocketCore
+import WebSocketTesting
 
 @Suite("The server's opening handshake (RFC 6455 §4.2)")
 struct ServerHandshakeTests {

@@ -1,5 +1,6 @@
 import Testing
 import WebSocketCore
+import WebSocketTesting
 
 @Suite("UTF-8 piece by piece (RFC 3629 §4, RFC 6455 §8.1)")
 struct UTF8ValidatorTests {

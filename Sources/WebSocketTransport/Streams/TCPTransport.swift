@@ -9,6 +9,9 @@ package final class TCPTransport: Transport {
   private let descriptor: FileDescriptor
   private let loop: EpollEventLoop
   private let hungUp = Atomic<Bool>(false)
+  /// How the stream broke, once a call has met it: the system tells each break once, to the call that comes first, and
+  /// answers later ones as if the stream had ended in order.
+  private let breakage = Lock<TransportEnd?>(nil)
   private let registration = Lock<Registration?>(nil)
 
   package init(_ descriptor: consuming FileDescriptor, on loop: EpollEventLoop) {
@@ -23,16 +26,29 @@ package final class TCPTransport: Transport {
   }
 
   package func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadOutcome {
-    Socket.read(descriptor, into: buffer)
+    let outcome = Socket.read(descriptor, into: buffer)
+    if case .end(let end) = outcome { return .end(remember(end)) }
+    return outcome
   }
 
   package func write(_ bytes: UnsafeRawBufferPointer) -> WriteOutcome {
-    Socket.write(descriptor, bytes)
+    let outcome = Socket.write(descriptor, bytes)
+    if case .failed(let end) = outcome { return .failed(remember(end)) }
+    return outcome
   }
 
   package var peerHasFinished: Bool { hungUp.load(ordering: .relaxed) }
 
-  package var failure: TransportEnd? { Socket.failure(descriptor) }
+  package var failure: TransportEnd? { Socket.failure(descriptor).map(remember) }
+
+  /// The first break that was met, or that end where none was.
+  private func remember(_ end: TransportEnd) -> TransportEnd {
+    breakage.withLock { breakage in
+      if let breakage { return breakage }
+      if end != .finished { breakage = end }
+      return end
+    }
+  }
 
   package func finishWriting() { Socket.shutdown(descriptor, both: false) }
 

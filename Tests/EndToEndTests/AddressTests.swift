@@ -1,0 +1,117 @@
+import Foundation
+import Glibc
+import Testing
+import WebSocketCore
+import WebSocketHandling
+import WebSocketTesting
+import WebSocketTransport
+
+@Suite("Addresses, ports and the Host header (RFC 6455 §3, §4.1)", .timeLimit(.minutes(5)))
+struct AddressTests {
+  @Test(
+    "R23, R27: Host names the port where it is not the scheme's own, and the scheme's case does not matter",
+    arguments: [
+      ("ws://name.example/", "name.example 80", "name.example"),
+      ("ws://name.example:80/", "name.example 80", "name.example"),
+      ("ws://name.example:81/", "name.example 81", "name.example:81"),
+      ("ws://name.example:443/", "name.example 443", "name.example:443"),
+      ("WS://name.example/", "name.example 80", "name.example"),
+      ("http://name.example/", "name.example 80", "name.example"),
+      ("HTTP://name.example:8080/", "name.example 8080", "name.example:8080"),
+    ])
+  func host(url: String, question: String, host: String) async throws {
+    let requests = Recorder<String>()
+    let server = try recordingServer(requests)
+    let resolver = FixedResolver([.literal(host: "127.0.0.1", port: server.port)])
+    let handler = makeHandler(environment: resolver.environment)
+    try await handler.connect(request: NetworkRequest(url: try #require(URL(string: url))))
+    try await handler.disconnect()
+    #expect(resolver.questions.values == [question])
+    #expect(hostLines(requests) == ["Host: \(host)"])
+  }
+
+  @Test func `R23: a Host header of the caller's replaces ours`() async throws {
+    let requests = Recorder<String>()
+    let server = try recordingServer(requests)
+    let handler = makeHandler()
+    try await handler.connect(request: request(server) { $0.headers["Host"] = "behind.example" })
+    try await handler.disconnect()
+    #expect(hostLines(requests) == ["Host: behind.example"])
+  }
+
+  @Test(
+    "R28: an IPv6 literal is connected to without its brackets and named with them",
+    .enabled(if: hasIPv6, "this machine has no IPv6 loopback"))
+  func literal() async throws {
+    let requests = Recorder<String>()
+    let server = try recordingServer(requests, host: "::1")
+    let handler = makeHandler()
+    try await handler.connect(request: request(server))
+    try await handler.disconnect()
+    #expect(hostLines(requests) == ["Host: [::1]:\(server.port)"])
+  }
+
+  @Test(
+    "R28: the resolver is asked for an IPv6 literal without its brackets, and Host does not name its zone",
+    arguments: [
+      ("ws://[2001:db8::1]/", "2001:db8::1 80", "[2001:db8::1]"),
+      ("ws://[2001:DB8::1]:81/", "2001:DB8::1 81", "[2001:DB8::1]:81"),
+      ("ws://[fe80::1%25eth0]/", "fe80::1%eth0 80", "[fe80::1]"),
+    ])
+  func literal(url: String, question: String, host: String) async throws {
+    let requests = Recorder<String>()
+    let server = try recordingServer(requests)
+    let resolver = FixedResolver([.literal(host: "127.0.0.1", port: server.port)])
+    let handler = makeHandler(environment: resolver.environment)
+    try await handler.connect(request: NetworkRequest(url: try #require(URL(string: url))))
+    try await handler.disconnect()
+    #expect(resolver.questions.values == [question])
+    #expect(hostLines(requests) == ["Host: \(host)"])
+  }
+
+  @Test func `R31: an address that refuses is passed over`() async throws {
+    let requests = Recorder<String>()
+    let server = try recordingServer(requests)
+    let refusing = try RefusingPort()
+    let resolver = FixedResolver([
+      hasIPv6 ? .literal(host: "::1", port: 1) : nil, .literal(host: "127.0.0.1", port: refusing.port),
+      .literal(host: "127.0.0.1", port: server.port),
+    ])
+    let handler = makeHandler(environment: resolver.environment)
+    try await handler.connect(request: NetworkRequest(url: try #require(URL(string: "ws://name.example/"))))
+    try await handler.disconnect()
+    #expect(requests.values.count == 1)
+  }
+
+  @Test func `R31: where every address refuses, the error names one and the system's reason`() async throws {
+    let refusing = try RefusingPort()
+    let resolver = FixedResolver([
+      .literal(host: "127.0.0.2", port: refusing.port), .literal(host: "127.0.0.1", port: refusing.port),
+    ])
+    let handler = makeHandler(environment: resolver.environment)
+    let url = try #require(URL(string: "ws://name.example/"))
+    let error = await failure { () throws(Failure) in try await handler.connect(request: NetworkRequest(url: url)) }
+    guard case .unreachable(let address, let errorNumber, _) = error else {
+      Issue.record("expected an unreachable server, got \(String(describing: error))")
+      return
+    }
+    #expect(errorNumber == ECONNREFUSED)
+    #expect(["127.0.0.1:\(refusing.port)", "127.0.0.2:\(refusing.port)"].contains(address))
+  }
+
+  private func recordingServer(_ requests: Recorder<String>, host: String = "127.0.0.1") throws -> ScriptedServer {
+    try ScriptedServer(host: host) { connection in
+      let request = try connection.readRequest()
+      requests.append(request)
+      try connection.send(connection.answer(to: request))
+      try connection.echo()
+    }
+  }
+
+  private func hostLines(_ requests: Recorder<String>) -> [String] {
+    requests.values.joined().components(separatedBy: "\r\n").filter { $0.lowercased().hasPrefix("host:") }
+  }
+}
+
+/// Whether the loopback interface speaks IPv6.
+private let hasIPv6 = (try? ScriptedServer(host: "::1") { _ in }) != nil
