@@ -132,8 +132,9 @@ extension ConnectionDriver {
 
   // MARK: - Writing
 
-  /// Writes at once, unless this thread is in callbacks that others follow: then the last of them does. True where
-  /// more may go at once.
+  /// Writes at once, unless this thread is in callbacks that others follow: then the last of them does.
+  ///
+  /// True where more may go at once.
   private func writeUnlessCorked(_ state: inout State) -> Bool {
     guard corkedThread.load(ordering: .relaxed) == pthread_self(),
       state.io.outgoing.encodedBytes < SendQueue.pieceBytes
@@ -189,7 +190,9 @@ extension ConnectionDriver {
     while perform({ state in writePiece(&state) }) {}
   }
 
-  /// TCP is broken. What the peer sent before is still worth reading, as far as there is room; then the end comes.
+  /// TCP is broken.
+  ///
+  /// What the peer sent before is still worth reading, as far as there is room; then the end comes.
   func failed(_ end: TransportEnd, _ transport: any Transport, _ state: inout State) {
     if state.io.failure == nil { state.io.failure = end }
     if mayRead(state) {
