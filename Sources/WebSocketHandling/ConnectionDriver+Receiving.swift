@@ -23,8 +23,8 @@ extension ConnectionDriver: TransportHandler {
 extension ConnectionDriver {
   /// What is read and decoded at one hold of the lock.
   private static let bytesPerHold = 64 << 10
-  /// Below this many missing bytes the loop's buffer serves; above, the rest is read straight into the message.
-  private static let directBytes = 32 << 10
+  /// What is read where a long message is likely to begin.
+  private static let startBytes = 4 << 10
   /// How many reads one connection gets before the others have their turn.
   private static let readsPerTurn = 8
 
@@ -99,8 +99,9 @@ extension ConnectionDriver {
   /// Reads once and feeds the machine or the handshake.
   private func read(_ transport: any Transport, _ buffer: UnsafeMutableRawBufferPointer, _ state: inout State) -> Bool {
     let missing = state.machine.missingPayloadBytes
-    let isDirect = missing >= Self.directBytes && state.io.handshake == nil
-    let room = min(isDirect ? missing : buffer.count, Self.bytesPerHold)
+    let isDirect = missing >= DriverIO.longBytes && state.io.handshake == nil
+    let wanted = isDirect ? missing : state.io.expectsLong ? Self.startBytes : buffer.count
+    let room = min(wanted, isDirect ? Self.bytesPerHold : min(buffer.count, Self.bytesPerHold))
     let target: UnsafeMutableRawBufferPointer
     if isDirect {
       target = UnsafeMutableRawBufferPointer(start: state.io.assembly.reserve(missing), count: room)
@@ -126,7 +127,7 @@ extension ConnectionDriver {
     } else {
       state.io.isDirect = isDirect
       state.io.lendsInput =
-        runsInline && !isDirect && state.io.receiver != nil && !state.io.isDraining && state.io.inbox.isEmpty
+        runsInline && state.io.receiver != nil && !state.io.isDraining && state.io.inbox.isEmpty
         && state.io.receives.isEmpty && state.io.callbacks.isEmpty && !state.io.logsMessages
       feed(input, &state)
       state.io.isDirect = false
@@ -141,7 +142,11 @@ extension ConnectionDriver {
     state.io.input.base = UnsafeRawPointer(input.baseAddress)
     var span = input.mutableBytes
     state.machine.receive(&span, into: &state.io)
-    state.io.assemblePiece()
+    if let piece = state.io.piece {
+      // Room for the whole payload at once, as its header announced it.
+      _ = state.io.assembly.reserve(piece.count + state.machine.missingPayloadBytes)
+      state.io.assemblePiece()
+    }
     state.io.input.base = nil
   }
 
@@ -185,16 +190,24 @@ extension ConnectionDriver {
     cork(true)
     var next = 0
     while next < batch.count, receiverChanges.load(ordering: .relaxed) == changes {
-      let message = batch[next]
+      let kind = batch[next].kind
+      if let payload = batch[next].payload.take() {
+        payload.withUnsafeBytes { receiver.receive(BorrowedMessage(kind: kind, payload: $0)) }
+      } else {
+        let bytes = UnsafeRawBufferPointer(rebasing: buffer[batch[next].range])
+        receiver.receive(BorrowedMessage(kind: kind, payload: bytes))
+      }
       next += 1
-      receiver.receive(
-        BorrowedMessage(kind: message.kind, payload: UnsafeRawBufferPointer(rebasing: buffer[message.range])))
     }
     cork(false)
     guard next < batch.count else { return }
     var rest = Inbox()
     for message in batch[next...] {
-      rest.append(message.kind, copying: UnsafeRawBufferPointer(rebasing: buffer[message.range]))
+      if let payload = message.payload {
+        rest.append(message.kind, payload)
+      } else {
+        rest.append(message.kind, copying: UnsafeRawBufferPointer(rebasing: buffer[message.range]))
+      }
     }
     state.withLock { state in
       state.io.undelivered += rest.cost

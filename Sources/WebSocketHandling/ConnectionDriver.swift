@@ -22,6 +22,8 @@ package final class ConnectionDriver: Sendable {
   let tls: TLSConnector
   /// Whether callbacks run on the loop's thread, at the end of a read.
   let runsInline: Bool
+  /// How long a connection keeps the memory of a burst for the next one.
+  private static let memoryHold = Duration.seconds(1)
   private let executor: any CallbackExecutor
   private let endObserver = Lock<(@Sendable (CloseRecord) -> Void)?>(nil)
   private let roomObserver = Lock<(@Sendable () -> Void)?>(nil)
@@ -77,6 +79,15 @@ package final class ConnectionDriver: Sendable {
         perform { state in
           guard state.io.epoch == epoch else { return }
           state.machine.closingTimedOut(into: &state.io)
+        }
+      }
+    }
+    if !state.io.shrinkIsScheduled, state.io.holdsMemory {
+      state.io.shrinkIsScheduled = true
+      _ = loop.schedule(after: Self.memoryHold) { [weak self] in
+        self?.perform { state in
+          state.io.shrinkIsScheduled = false
+          state.io.shrink()
         }
       }
     }

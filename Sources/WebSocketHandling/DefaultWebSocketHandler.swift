@@ -9,8 +9,7 @@ public import WebSocketTransport
 /// ``EngineError/WebSocketError/cancelled``.
 public final class DefaultWebSocketHandler: WebSocketHandler {
   private let driver: ConnectionDriver
-  private let logger: any Logger
-  private let responseHandler: any HTTPResponseHandler
+  private let decoder: MessageDecoder
   private let configuration: HandlerConfiguration
 
   /// A handler without a connection.
@@ -25,8 +24,7 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
     responseHandler: any HTTPResponseHandler = DefaultHTTPResponseHandler(),
     configuration: HandlerConfiguration = HandlerConfiguration(), environment: Environment = .system
   ) {
-    self.logger = logger
-    self.responseHandler = responseHandler
+    decoder = MessageDecoder(responseHandler: responseHandler, logger: logger)
     self.configuration = configuration
     driver = ConnectionDriver(
       role: .client, configuration: configuration, environment: environment, loop: environment.makeLoop(),
@@ -116,7 +114,9 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
   }
 
   private func encode<T: Encodable>(_ message: T) throws(EngineError.WebSocketError) -> (MessageKind, Payload) {
-    if let message = message as? WebSocketMessage { return (message.kind, message.payload) }
+    if T.self == WebSocketMessage.self, let message = message as? WebSocketMessage {
+      return (message.kind, message.payload)
+    }
     do {
       return (configuration.sendsJSONAsText ? .text : .binary, .data(try JSONEncoder().encode(message)))
     } catch {
@@ -135,7 +135,11 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
   /// Waits for the next message; kept ones come first, also after the end.
   public func receive<T>(completion: @escaping @Sendable (Result<T, EngineError.WebSocketError>) -> Void)
   where T: Decodable {
-    driver.receive(TypedReceive(responseHandler: responseHandler, logger: logger, completion: completion))
+    if let completion = completion as? @Sendable (Result<WebSocketMessage, EngineError.WebSocketError>) -> Void {
+      driver.receive(PlainReceive(completion))
+    } else {
+      driver.receive(DecodingReceive(decoder, completion))
+    }
   }
 
   /// Installs a standing receiver of borrowed messages, valid during the call only; nil removes it.
@@ -178,46 +182,6 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
 
   /// Decodes a message as `receive` does.
   func decode<T: Decodable>(_ message: WebSocketMessage, as type: T.Type) -> Result<T, EngineError.WebSocketError> {
-    TypedReceive<T>.decode(message, responseHandler, logger)
-  }
-}
-
-/// Keeps a completion and the type that it wants, until its message is there.
-private final class TypedReceive<T: Decodable>: PendingReceive {
-  private let responseHandler: any HTTPResponseHandler
-  private let logger: any Logger
-  private let completion: @Sendable (Result<T, EngineError.WebSocketError>) -> Void
-
-  init(
-    responseHandler: any HTTPResponseHandler, logger: any Logger,
-    completion: @escaping @Sendable (Result<T, EngineError.WebSocketError>) -> Void
-  ) {
-    self.responseHandler = responseHandler
-    self.logger = logger
-    self.completion = completion
-  }
-
-  var onlyWakes: Bool { false }
-
-  func complete(_ result: Result<WebSocketMessage, EngineError.WebSocketError>) {
-    switch result {
-    case .failure(let error): completion(.failure(error))
-    case .success(let message): completion(Self.decode(message, responseHandler, logger))
-    }
-  }
-
-  static func decode(
-    _ message: WebSocketMessage, _ responseHandler: any HTTPResponseHandler, _ logger: any Logger
-  ) -> Result<T, EngineError.WebSocketError> {
-    if let asked = message as? T { return .success(asked) }
-    do {
-      return .success(try responseHandler.decode(data: message.data, to: T.self))
-    } catch {
-      logger.log(
-        file: #fileID, function: #function, line: #line, logLevel: .error,
-        "a received message cannot be decoded: \(type(of: error))")
-      return .failure(
-        .undecodable(message, reason: String(describing: error), errorType: String(describing: type(of: error))))
-    }
+    decoder.decode(message, as: type)
   }
 }

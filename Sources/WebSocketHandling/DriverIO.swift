@@ -45,10 +45,13 @@ final class Receiver: Sendable {
   init(_ receive: @escaping @Sendable (borrowing BorrowedMessage) -> Void) { self.receive = receive }
 }
 
-/// A message that lies whole in the bytes just read.
+/// A message that is lent to a receiver on the loop's thread.
 struct LentMessage: Sendable {
   var kind: MessageKind
+  /// Where it lies in the bytes just read.
   var range: Range<Int>
+  /// A message that came in pieces, in memory of its own.
+  var payload: Data?
 }
 
 /// Everything of a driver's state but the machine: the sink that the machine speaks into.
@@ -107,6 +110,11 @@ struct DriverIO: ~Copyable, Sendable {
   var assembly = ByteBuffer()
   /// Where the current message lies in the input, while it is in one piece.
   var piece: Range<Int>?
+  /// Whether the last message was long: then the next is likely to be, and only its start is read into the loop's
+  /// buffer, so that the rest need not be copied out of it.
+  var expectsLong = false
+  /// From this length on a payload is read straight into memory of its own.
+  static let longBytes = 32 << 10
   /// Whether the input is the assembly's own memory.
   var isDirect = false
   /// The input of the call; valid during it only.
@@ -132,6 +140,8 @@ struct DriverIO: ~Copyable, Sendable {
   var callbacks: [Callback] = []
   var isDraining = false
   var drainIsScheduled = false
+  /// Whether memory that nothing lies in will be given back soon.
+  var shrinkIsScheduled = false
   /// Whether what corked sends left will be written soon, however long their callback takes.
   var flushIsScheduled = false
   var logsMessages = false
@@ -153,6 +163,7 @@ struct DriverIO: ~Copyable, Sendable {
     inbox = Inbox()
     assembly.removeAll()
     piece = nil
+    expectsLong = false
     isReading = true
     failure = nil
     isWriteBlocked = false
@@ -162,6 +173,16 @@ struct DriverIO: ~Copyable, Sendable {
     isDisconnecting = false
     roundTrips = RoundTripTimes()
     (wantsClosingTimer, wantsFinish) = (false, false)
+  }
+
+  /// Whether buffers hold more memory than an idle connection should.
+  var holdsMemory: Bool { outgoing.holdsMemory || inbox.holdsMemory || lent.capacity > 64 }
+
+  /// Gives memory back that nothing lies in.
+  mutating func shrink() {
+    outgoing.shrink()
+    inbox.shrink()
+    if lent.isEmpty { lent = [] }
   }
 
   // MARK: - Messages for the application
@@ -287,10 +308,15 @@ extension DriverIO: ConnectionSink {
     liveness.sawMessage(at: loop)
     if !assembly.isEmpty {
       assemblePiece()
-      settleLent()
-      keep(kind, assembly.takeData())
+      expectsLong = assembly.count >= Self.longBytes
+      if lendsInput {
+        lent.append(LentMessage(kind: kind, range: 0..<0, payload: assembly.takeData()))
+      } else {
+        keep(kind, assembly.takeData())
+      }
       return
     }
+    expectsLong = false
     let range = piece.take() ?? 0..<0
     if lendsInput {
       lent.append(LentMessage(kind: kind, range: range))
@@ -303,7 +329,13 @@ extension DriverIO: ConnectionSink {
   mutating func settleLent() {
     lendsInput = false
     guard !lent.isEmpty else { return }
-    for message in lent { keep(message.kind, copying: input.bytes(message.range)) }
+    for message in lent {
+      if let payload = message.payload {
+        keep(message.kind, payload)
+      } else {
+        keep(message.kind, copying: input.bytes(message.range))
+      }
+    }
     lent.removeAll(keepingCapacity: true)
   }
 

@@ -10,6 +10,12 @@ extension ConnectionMachine {
       while state.canReceive {
         switch reading {
         case .header:
+          if let header = takeWholeMessage(&input, at: &offset) {
+            sink.dataFrameBegan(header)
+            if header.payloadLength > 0 { sink.payload(offset - header.payloadLength..<offset) }
+            sink.messageEnded(header.opcode == .text ? .text : .binary)
+            continue
+          }
           guard let header = try readHeader(input.bytes, at: &offset) else { return }
           try begin(header, into: &sink)
         case .payload(let header, let received):
@@ -23,6 +29,46 @@ extension ConnectionMachine {
     } catch {
       fail(error, into: &sink)
     }
+  }
+
+  /// Takes a message that lies whole in the input in one frame, as nearly all do; nil where the next frame is anything
+  /// else, a faulty one among them: then nothing is changed, and the long way judges it.
+  private mutating func takeWholeMessage(_ input: inout MutableRawSpan, at offset: inout Int) -> FrameHeader? {
+    let available = input.byteCount - offset
+    guard message == nil, partialHeader.count == 0, available >= 2 else { return nil }
+    let first = input.unsafeLoad(fromByteOffset: offset, as: UInt8.self)
+    guard first == 0x81 || first == 0x82 else { return nil }
+    let second = input.unsafeLoad(fromByteOffset: offset + 1, as: UInt8.self)
+    let isMasked = second & 0x80 != 0
+    guard isMasked == role.peer.masksItsFrames else { return nil }
+    var length = Int(second & 0x7F)
+    var start = offset + 2
+    if length > 125 {
+      guard length == 126, available >= 4 else { return nil }
+      length = Int(UInt16(bigEndian: input.unsafeLoadUnaligned(fromByteOffset: offset + 2, as: UInt16.self)))
+      guard length > 125 else { return nil }
+      start += 2
+    }
+    if isMasked { start += 4 }
+    guard start + length <= input.byteCount, length <= limits.maximumFrameBytes, length <= limits.maximumMessageBytes,
+      limits.maximumFragments > 0
+    else { return nil }
+    let payload = start..<start + length
+    var key: MaskingKey?
+    if isMasked {
+      let given = MaskingKey(bits: input.unsafeLoadUnaligned(fromByteOffset: start - 4, as: UInt32.self))
+      given.apply(to: &input, in: payload)
+      key = given
+    }
+    if first == 0x81 {
+      var validator = UTF8Validator()
+      guard validator.accepts(input.bytes.extracting(payload)), validator.isAtScalarBoundary else {
+        key?.apply(to: &input, in: payload)
+        return nil
+      }
+    }
+    offset = payload.upperBound
+    return FrameHeader(opcode: first == 0x81 ? .text : .binary, payloadLength: length, maskingKey: key)
   }
 
   /// The next header, or nil where the input ends first; its octets are then kept.

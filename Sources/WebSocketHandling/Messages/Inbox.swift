@@ -47,7 +47,7 @@ struct Inbox: ~Copyable, Sendable {
     }
     let message = WebSocketMessage(
       entry.kind, copying: UnsafeRawBufferPointer(rebasing: short.readable[..<entry.count]))
-    forget(entry.count)
+    short.consume(entry.count)
     return message
   }
 
@@ -60,15 +60,16 @@ struct Inbox: ~Copyable, Sendable {
     } else {
       let bytes = UnsafeRawBufferPointer(rebasing: short.readable[..<entry.count])
       receive(BorrowedMessage(kind: entry.kind, payload: bytes))
-      forget(entry.count)
+      short.consume(entry.count)
     }
     return true
   }
 
-  private mutating func forget(_ count: Int) {
-    short.consume(count)
-    short.shrink()
-  }
+  /// Whether it holds more memory than an idle connection should.
+  var holdsMemory: Bool { short.holdsMemory }
+
+  /// Gives memory back that nothing lies in.
+  mutating func shrink() { short.shrink() }
 
   /// Puts messages that are older before these, and leaves nothing in `older`.
   mutating func prepend(_ older: inout Inbox) {

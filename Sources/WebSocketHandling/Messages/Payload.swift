@@ -18,7 +18,11 @@ package enum Payload: Sendable {
     switch self {
     case .bytes(let bytes): return bytes.withUnsafeBytes(body)
     case .data(let data): return data.withUnsafeBytes(body)
-    case .string(var string): return string.withUTF8 { body(UnsafeRawBufferPointer($0)) }
+    case .string(let string):
+      if let result = string.utf8.withContiguousStorageIfAvailable({ body(UnsafeRawBufferPointer($0)) }) {
+        return result
+      }
+      return Array(string.utf8).withUnsafeBytes(body)
     }
   }
 }

@@ -35,9 +35,6 @@ struct Queue<Element> {
     return element
   }
 
-  /// Changes the first element in place.
-  mutating func updateFirst(_ change: (inout Element?) -> Void) { change(&ring[head]) }
-
   /// Changes the last element in place.
   mutating func updateLast(_ change: (inout Element?) -> Void) { change(&ring[index(count - 1)]) }
 

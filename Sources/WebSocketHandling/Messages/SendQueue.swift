@@ -38,6 +38,8 @@ struct SendQueue: ~Copyable, Sendable {
 
   private let role: Role
   private var buffer = ByteBuffer()
+  /// The frame that is encoded in part.
+  private var current: Waiting?
   private var waiting = Queue<Waiting>()
   private var encoded = Queue<Encoded>()
   /// Whether the last entry of ``encoded`` may take more frames.
@@ -54,7 +56,14 @@ struct SendQueue: ~Copyable, Sendable {
 
   init(role: Role) { self.role = role }
 
-  var isEmpty: Bool { buffer.isEmpty && (waiting.isEmpty || !isOpen) }
+  var isEmpty: Bool { buffer.isEmpty && (nothingWaits || !isOpen) }
+  private var nothingWaits: Bool { current == nil && waiting.isEmpty }
+  /// Whether it holds more memory than an idle connection should.
+  var holdsMemory: Bool { buffer.holdsMemory }
+
+  /// Gives memory back that nothing lies in.
+  mutating func shrink() { buffer.shrink() }
+
   /// Encoded bytes that wait.
   var encodedBytes: Int { buffer.count }
 
@@ -69,7 +78,7 @@ struct SendQueue: ~Copyable, Sendable {
     let count = payload.count
     cost += count + messageOverhead
     messageCount += 1
-    if isOpen, waiting.isEmpty, count <= Self.pieceBytes / 4, buffer.count < Self.pieceBytes {
+    if isOpen, nothingWaits, count <= Self.pieceBytes / 4, buffer.count < Self.pieceBytes {
       payload.withBytes { encode(opcode, $0, random: random) }
       addEncoded(cost: count + messageOverhead, completion)
     } else {
@@ -81,7 +90,7 @@ struct SendQueue: ~Copyable, Sendable {
   mutating func appendBorrowed(
     _ opcode: Opcode, _ bytes: UnsafeRawBufferPointer, random: any RandomSource
   ) -> Bool {
-    guard isOpen, waiting.isEmpty, bytes.count <= Self.pieceBytes / 4, buffer.count < Self.pieceBytes else {
+    guard isOpen, nothingWaits, bytes.count <= Self.pieceBytes / 4, buffer.count < Self.pieceBytes else {
       return false
     }
     cost += bytes.count + messageOverhead
@@ -114,7 +123,6 @@ struct SendQueue: ~Copyable, Sendable {
     if case .wrote(let count) = outcome {
       buffer.consume(count)
       writtenPosition += count
-      if buffer.isEmpty, waiting.isEmpty { buffer.shrink() }
     }
     return outcome
   }
@@ -130,7 +138,7 @@ struct SendQueue: ~Copyable, Sendable {
 
   /// Takes back the frames of which no byte is encoded and returns their completions.
   mutating func dropUnstarted() -> [Completion] {
-    let dropped = waiting.removeAll { $0.encoded < 0 }
+    let dropped = waiting.removeAll()
     for frame in dropped {
       cost -= frame.payload.count + messageOverhead
       messageCount -= 1
@@ -140,7 +148,9 @@ struct SendQueue: ~Copyable, Sendable {
 
   /// Forgets everything and returns the completions of what was not written.
   mutating func removeAll() -> [Completion] {
-    let completions = encoded.removeAll().compactMap(\.completion) + waiting.removeAll().compactMap(\.completion)
+    var completions = encoded.removeAll().compactMap(\.completion)
+    if let completion = current.take()?.completion { completions.append(completion) }
+    completions += waiting.removeAll().compactMap(\.completion)
     buffer.removeAll()
     sharesLast = false
     (encodedPosition, writtenPosition, cost, messageCount, isOpen) = (0, 0, 0, 0, false)
@@ -154,6 +164,7 @@ struct SendQueue: ~Copyable, Sendable {
       if let completion = frame.completion.take() { taken.append(completion) }
       encoded.append(frame)
     }
+    if let completion = current?.completion.take() { taken.append(completion) }
     for var frame in waiting.removeAll() {
       if let completion = frame.completion.take() { taken.append(completion) }
       waiting.append(frame)
@@ -174,7 +185,7 @@ struct SendQueue: ~Copyable, Sendable {
 
   /// Encodes the next piece of the frames that wait.
   private mutating func encodePiece(random: any RandomSource) {
-    while isOpen, buffer.count < Self.pieceBytes, var frame = waiting.first {
+    while isOpen, buffer.count < Self.pieceBytes, var frame = current.take() ?? waiting.popFirst() {
       let total = frame.payload.count
       if frame.encoded < 0 {
         frame.key = role.masksItsFrames ? keys.next(from: random) : nil
@@ -195,10 +206,9 @@ struct SendQueue: ~Copyable, Sendable {
       encodedPosition += count
       frame.encoded += count
       if frame.encoded == total {
-        _ = waiting.popFirst()
         addEncoded(cost: total + messageOverhead, frame.completion)
       } else {
-        waiting.updateFirst { $0 = frame }
+        current = frame
       }
     }
   }

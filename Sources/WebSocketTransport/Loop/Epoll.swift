@@ -50,7 +50,7 @@ struct Epoll: ~Copyable, Sendable {
 
   /// Waits for news at most `milliseconds` (-1: for ever) and appends it.
   func wait(milliseconds: Int32, into events: inout [Event]) {
-    withUnsafeTemporaryAllocation(of: epoll_event.self, capacity: 128) { buffer in
+    withUnsafeTemporaryAllocation(of: epoll_event.self, capacity: 64) { buffer in
       let count = epoll_wait(epoll.rawValue, buffer.baseAddress, Int32(buffer.count), milliseconds)
       guard count > 0, let base = buffer.baseAddress else { return }  // a signal only ends the wait
       for index in 0..<Int(count) {

@@ -127,8 +127,9 @@ package final class EpollEventLoop: EventLoop {
   private func run() {
     var events: [Epoll.Event] = []
     var ready: [(handler: any ReadinessHandler, event: Epoll.Event)] = []
+    var wait = turn()
     while true {
-      epoll.wait(milliseconds: prepareToSleep(), into: &events)
+      epoll.wait(milliseconds: wait, into: &events)
       state.withLock { state in
         state.mustBeWoken = false
         for event in events {
@@ -144,34 +145,40 @@ package final class EpollEventLoop: EventLoop {
         handler.isReady(readable: event.readable, writable: event.writable, hungUp: event.hungUp)
       }
       ready.removeAll(keepingCapacity: true)
-      runTimersAndTasks()
+      wait = turn()
     }
   }
 
-  /// How long the thread may sleep, in milliseconds, rounded up; -1 for ever.
-  private func prepareToSleep() -> Int32 {
-    state.withLock { state in
-      guard state.tasks.isEmpty else { return 0 }
-      state.mustBeWoken = true
-      guard let deadline = state.timers.nextDeadline() else { return -1 }
-      let wait = deadline.nanoseconds - Instant.now.nanoseconds
-      return wait <= 0 ? 0 : Int32(min((wait + 999_999) / 1_000_000, 60_000))
-    }
-  }
-
-  /// Runs what is due.
+  /// Runs what is due and returns how long the thread may sleep then, in milliseconds, rounded up; -1: for ever.
   ///
   /// Tasks that these add wait for the next turn, so that sockets are not starved.
-  private func runTimersAndTasks() {
-    let tasks = state.withLock { state in
-      guard !state.tasks.isEmpty || !state.timers.isEmpty else { return [@Sendable () -> Void]() }
-      let now = Instant.now
-      var due: [@Sendable () -> Void] = []
-      while let task = state.timers.popDue(at: now) { due.append(task) }
-      due.append(contentsOf: state.tasks)
-      state.tasks.removeAll(keepingCapacity: state.tasks.count <= 64)
-      return due
+  private func turn() -> Int32 {
+    let (due, wait) = state.withLock { state in
+      let due = takeDue(&state)
+      return (due, due.isEmpty ? prepareToSleep(&state) : 0)
     }
-    for task in tasks { task() }
+    guard !due.isEmpty else { return wait }
+    for task in due { task() }
+    return state.withLock { state in prepareToSleep(&state) }
+  }
+
+  private func takeDue(_ state: inout State) -> [@Sendable () -> Void] {
+    guard !state.tasks.isEmpty || !state.timers.isEmpty else { return [] }
+    var due: [@Sendable () -> Void] = []
+    if !state.timers.isEmpty {
+      let now = Instant.now
+      while let task = state.timers.popDue(at: now) { due.append(task) }
+    }
+    due.append(contentsOf: state.tasks)
+    state.tasks.removeAll(keepingCapacity: state.tasks.count <= 64)
+    return due
+  }
+
+  private func prepareToSleep(_ state: inout State) -> Int32 {
+    guard state.tasks.isEmpty else { return 0 }
+    state.mustBeWoken = true
+    guard let deadline = state.timers.nextDeadline() else { return -1 }
+    let wait = deadline.nanoseconds - Instant.now.nanoseconds
+    return wait <= 0 ? 0 : Int32(min((wait + 999_999) / 1_000_000, 60_000))
   }
 }

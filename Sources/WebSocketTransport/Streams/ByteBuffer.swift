@@ -58,9 +58,12 @@ package struct ByteBuffer: ~Copyable, @unchecked Sendable {
     if head == tail { (head, tail) = (0, 0) }
   }
 
+  /// Whether it owns more memory than an idle connection should.
+  package var holdsMemory: Bool { capacity > 2048 }
+
   /// Gives the memory back where it is empty and larger than what an idle connection should own.
   package mutating func shrink() {
-    if isEmpty, capacity > 2048 { removeAll() }
+    if isEmpty, holdsMemory { removeAll() }
   }
 
   /// Forgets everything and gives the memory back.
