@@ -22,7 +22,7 @@ extension ConnectionDriver {
     case .never: return .messageSendFailed("WebSocket is not connected")
     case .ended(let record): return .closed(record)
     case .connecting: break
-    case .open: if !state.machine.state.canSend { return .closing }
+    case .open: if !state.machine.canSend { return .closing }
     }
     let limit = configuration.maximumPingsOutstanding
     guard state.io.pings.count < limit else {
@@ -52,7 +52,7 @@ extension ConnectionDriver {
 
   private func scheduleLiveness(_ state: inout State) {
     state.io.livenessTimer = nil
-    guard state.machine.state.canSend, let deadline = state.io.liveness.nextDeadline else { return }
+    guard state.machine.canSend, let deadline = state.io.liveness.nextDeadline else { return }
     let epoch = state.io.epoch
     state.io.livenessTimer = loop.schedule(at: deadline) { [self] in livenessIsDue(epoch) }
   }
@@ -64,7 +64,7 @@ extension ConnectionDriver {
     }
     if let unread { readAvailable(unread) }
     let (isIdle, mustPump) = perform { state -> (Bool, Bool) in
-      guard state.io.epoch == epoch, case .open = state.io.phase, state.machine.state.canSend else {
+      guard state.io.epoch == epoch, case .open = state.io.phase, state.machine.canSend else {
         return (false, false)
       }
       switch state.io.liveness.act(at: loop.now, isPaused: !state.io.isReading) {

@@ -94,7 +94,7 @@ extension ConnectionDriver {
   }
 
   /// Whether the socket is read: there is room for messages, or none will come any more.
-  func mayRead(_ state: borrowing State) -> Bool { state.io.isReading || !state.machine.state.canReceive }
+  func mayRead(_ state: borrowing State) -> Bool { state.io.isReading || !state.machine.canReceive }
 
   /// Reads once and feeds the machine or the handshake.
   private func read(_ transport: any Transport, _ buffer: UnsafeMutableRawBufferPointer, _ state: inout State) -> Bool {
@@ -154,7 +154,8 @@ extension ConnectionDriver {
     if state.io.handshake != nil {
       answerEnded(end, &state)
     } else {
-      state.machine.transportEnded(end, into: &state.io)
+      // The system tells an error once: what a write heard, the read does not hear again.
+      state.machine.transportEnded(state.io.failure ?? end, into: &state.io)
     }
   }
 

@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import Synchronization
 import WebSocketCore
@@ -49,18 +50,38 @@ extension ConnectionDriver {
   package func send(_ message: borrowing BorrowedMessage) {
     let kind = message.kind
     message.withUnsafeBytes { bytes in
-      let isTaken = perform { state in
-        if let error = refusal(&state, bytes: bytes.count) {
-          answer(error, nil, &state)
-          return true
-        }
-        guard state.io.outgoing.appendBorrowed(kind.opcode, bytes, random: environment.random) else { return false }
-        noteGrowth(&state)
-        _ = writeUnlessCorked(&state)
-        return true
-      }
-      if !isTaken { send(kind, .bytes(Array(bytes)), completion: nil) }
+      if !sendAtOnce(kind, bytes, completion: nil) { send(kind, .bytes(Array(bytes)), completion: nil) }
     }
+  }
+
+  /// Sends a message whose text or data stays the caller's, without a reference to it where it is short.
+  package func send(_ message: borrowing WebSocketMessage, completion: Completion?) {
+    let isSent: Bool?
+    switch message {
+    case .text(let text):
+      isSent = text.utf8.withContiguousStorageIfAvailable {
+        sendAtOnce(.text, UnsafeRawBufferPointer($0), completion: completion)
+      }
+    case .binary(let data): isSent = data.withUnsafeBytes { sendAtOnce(.binary, $0, completion: completion) }
+    }
+    if isSent != true { send(message.kind, message.payload, completion: completion) }
+  }
+
+  /// Encodes a short message from memory that is only lent; false where it has to be kept instead.
+  private func sendAtOnce(_ kind: MessageKind, _ bytes: UnsafeRawBufferPointer, completion: Completion?) -> Bool {
+    let (isDone, mustPump) = perform { state -> (Bool, Bool) in
+      if let error = refusal(&state, bytes: bytes.count) {
+        answer(error, completion, &state)
+        return (true, false)
+      }
+      guard
+        state.io.outgoing.appendBorrowed(kind.opcode, bytes, random: environment.random, completion: completion)
+      else { return (false, false) }
+      noteGrowth(&state)
+      return (true, writeUnlessCorked(&state))
+    }
+    if mustPump { pump() }
+    return isDone
   }
 
   /// Queues a message and writes what may be written now; true where more may go at once.
@@ -84,7 +105,7 @@ extension ConnectionDriver {
 
   /// Why a message cannot be taken now.
   private func refusal(_ state: inout State, bytes: Int) -> EngineError.WebSocketError? {
-    if case .open = state.io.phase, state.machine.state.canSend {
+    if case .open = state.io.phase, state.machine.canSend {
       return overflow(state.io.outgoing.cost, bytes: bytes)
     }
     switch state.io.phase {
@@ -179,7 +200,7 @@ extension ConnectionDriver {
       state.io.wakeRoomWaiters()
     }
     if state.io.latePong != nil, state.io.outgoing.isEmpty, let payload = state.io.latePong.take(),
-      state.machine.state.canSend
+      state.machine.canSend
     {
       state.io.outgoing.append(.pong, .bytes(payload), random: environment.random, completion: nil)
     }

@@ -110,10 +110,15 @@ package final class ConnectionDriver: Sendable {
   /// Runs what waits, one after the other, on the callbacks' thread.
   func drain() {
     var batch: [Callback] = []
-    while takeCallbacks(&batch) {
-      for (index, callback) in batch.enumerated() {
+    var delivered = 0
+    while takeCallbacks(&batch, delivered) {
+      delivered = 0
+      for index in batch.indices {
         // Sends of a queue's last callback are written at once, those of the others together.
         cork(runsInline || index < batch.count - 1)
+        var callback = Callback.deliver
+        swap(&callback, &batch[index])
+        delivered += callback.cost
         run(callback)
       }
     }
@@ -122,13 +127,13 @@ package final class ConnectionDriver: Sendable {
   }
 
   /// Takes the callbacks that wait and settles for those that ran; false where none waits, or another thread runs them.
-  private func takeCallbacks(_ batch: inout [Callback]) -> Bool {
+  private func takeCallbacks(_ batch: inout [Callback], _ delivered: Int) -> Bool {
     let mayReadOn = perform { state -> Bool? in
       if batch.isEmpty {
         guard !state.io.isDraining else { return nil }
         state.io.isDraining = true
       }
-      for callback in batch { state.io.delivered(callback) }
+      state.io.undelivered -= delivered
       batch.removeAll(keepingCapacity: true)
       swap(&batch, &state.io.callbacks)
       if batch.isEmpty {

@@ -67,6 +67,10 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
   public func send<T>(
     message: T, completion: @escaping @Sendable (Result<Void, EngineError.WebSocketError>) -> Void
   ) where T: Encodable {
+    if let message = identical(message, as: WebSocketMessage.self) {
+      driver.send(message, completion: completion)
+      return
+    }
     do throws(EngineError.WebSocketError) {
       let (kind, payload) = try encode(message)
       driver.send(kind, payload, completion: completion)
@@ -114,7 +118,7 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
   }
 
   private func encode<T: Encodable>(_ message: T) throws(EngineError.WebSocketError) -> (MessageKind, Payload) {
-    if T.self == WebSocketMessage.self, let message = message as? WebSocketMessage {
+    if let message = identical(message, as: WebSocketMessage.self) {
       return (message.kind, message.payload)
     }
     do {
@@ -127,7 +131,7 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
   /// Sends a message without telling when it is written.
   ///
   /// What cannot be sent is logged.
-  public func send(_ message: WebSocketMessage) { driver.send(message.kind, message.payload, completion: nil) }
+  public func send(_ message: WebSocketMessage) { driver.send(message, completion: nil) }
 
   /// Sends a borrowed message on, without a copy of the caller's.
   public func send(_ message: borrowing BorrowedMessage) { driver.send(message) }
@@ -135,11 +139,7 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
   /// Waits for the next message; kept ones come first, also after the end.
   public func receive<T>(completion: @escaping @Sendable (Result<T, EngineError.WebSocketError>) -> Void)
   where T: Decodable {
-    if let completion = completion as? @Sendable (Result<WebSocketMessage, EngineError.WebSocketError>) -> Void {
-      driver.receive(PlainReceive(completion))
-    } else {
-      driver.receive(DecodingReceive(decoder, completion))
-    }
+    driver.receive(DecodingReceive(decoder, completion))
   }
 
   /// Installs a standing receiver of borrowed messages, valid during the call only; nil removes it.

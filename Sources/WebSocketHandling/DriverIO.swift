@@ -28,6 +28,15 @@ enum Callback: Sendable {
   case log(LogLevel, String)
   case sendQueueLow
   indirect case ended(CloseRecord)
+
+  /// What the callback counts for as long as it has not returned.
+  var cost: Int {
+    switch self {
+    case .message(_, let message): message.cost
+    case .control(.ping(let payload)), .control(.pong(let payload, roundTrip: _)): payload.count + messageOverhead
+    case .succeed, .fail, .failReceive, .deliver, .hook, .pinged, .log, .sendQueueLow, .ended: 0
+    }
+  }
 }
 
 /// Where a driver stands between connections.
@@ -259,16 +268,6 @@ struct DriverIO: ~Copyable, Sendable {
       wakeUps.append { waiting.complete(.failure(error)) }
     } else {
       callbacks.append(.failReceive(waiting, error))
-    }
-  }
-
-  /// The callback has returned: what it took does not wait any longer.
-  mutating func delivered(_ callback: Callback) {
-    switch callback {
-    case .message(_, let message): undelivered -= message.cost
-    case .control(.ping(let payload)), .control(.pong(let payload, roundTrip: _)):
-      undelivered -= payload.count + messageOverhead
-    case .succeed, .fail, .failReceive, .deliver, .hook, .pinged, .log, .sendQueueLow, .ended: break
     }
   }
 }

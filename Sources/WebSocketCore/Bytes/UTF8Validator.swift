@@ -37,32 +37,34 @@ package struct UTF8Validator: Sendable, Equatable {
   }
 
   /// The index of the first byte at or after `start` that is not ASCII, or the end.
-  ///
-  /// Loads are bounds-checked.
   private func endOfASCII(in piece: RawSpan, from start: Int) -> Int {
-    let count = piece.byteCount
-    var index = start
-    let highBits: UInt64 = 0x8080_8080_8080_8080
-    while index + 32 <= count {
-      let first = piece.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
-      let second = piece.unsafeLoadUnaligned(fromByteOffset: index + 8, as: UInt64.self)
-      let third = piece.unsafeLoadUnaligned(fromByteOffset: index + 16, as: UInt64.self)
-      let fourth = piece.unsafeLoadUnaligned(fromByteOffset: index + 24, as: UInt64.self)
-      if (first | second | third | fourth) & highBits != 0 { break }
-      index += 32
+    // Safe: every load lies between `start` and the span's end, and the span is held for this call.
+    piece.withUnsafeBytes { bytes in
+      guard let base = bytes.baseAddress else { return start }
+      let count = bytes.count
+      let highBits: UInt64 = 0x8080_8080_8080_8080
+      var index = start
+      while index &+ 32 <= count {
+        let first = base.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+        let second = base.loadUnaligned(fromByteOffset: index &+ 8, as: UInt64.self)
+        let third = base.loadUnaligned(fromByteOffset: index &+ 16, as: UInt64.self)
+        let fourth = base.loadUnaligned(fromByteOffset: index &+ 24, as: UInt64.self)
+        if (first | second | third | fourth) & highBits != 0 { break }
+        index &+= 32
+      }
+      while index &+ 8 <= count {
+        if base.loadUnaligned(fromByteOffset: index, as: UInt64.self) & highBits != 0 { break }
+        index &+= 8
+      }
+      // The last eight bytes at once, also those that were looked at already.
+      if index < count, count &- start >= 8,
+        base.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self) & highBits == 0
+      {
+        return count
+      }
+      while index < count, base.load(fromByteOffset: index, as: UInt8.self) < 0x80 { index &+= 1 }
+      return index
     }
-    while index + 8 <= count {
-      if piece.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self) & highBits != 0 { break }
-      index += 8
-    }
-    // The last eight bytes at once, also those that were looked at already.
-    if index < count, count - start >= 8,
-      piece.unsafeLoadUnaligned(fromByteOffset: count - 8, as: UInt64.self) & highBits == 0
-    {
-      return count
-    }
-    while index < count, piece.unsafeLoad(fromByteOffset: index, as: UInt8.self) < 0x80 { index += 1 }
-    return index
   }
 
   /// The table of RFC 3629 §4, one byte at a time.

@@ -7,7 +7,7 @@ extension ConnectionMachine {
   ) {
     var offset = 0
     do throws(ProtocolViolation) {
-      while state.canReceive {
+      while canReceive {
         switch reading {
         case .header:
           if let header = takeWholeMessage(&input, at: &offset) {
@@ -161,7 +161,7 @@ extension ConnectionMachine {
     case .close: try receiveClose(controlPayload, into: &sink)
     case .ping:
       sink.controlFrame(.ping, payload: controlPayload)
-      if state.canSend { sink.write(.pong, payload: controlPayload) }
+      if canSend { sink.write(.pong, payload: controlPayload) }
     case .pong: sink.controlFrame(.pong, payload: controlPayload)
     case .continuation, .text, .binary: preconditionFailure("only control frames come here")
     }

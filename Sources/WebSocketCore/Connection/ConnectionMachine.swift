@@ -6,7 +6,13 @@
 package struct ConnectionMachine: ~Copyable, Sendable {
   package let role: Role
   package let limits: ConnectionLimits
-  package private(set) var state = ConnectionState.open
+  package private(set) var state = ConnectionState.open {
+    didSet { (canSend, canReceive) = (state.canSend, state.canReceive) }
+  }
+  /// Whether data and ping frames may be sent; asked for each message, so kept beside the state.
+  package private(set) var canSend = true
+  /// Whether bytes of the peer's still mean something.
+  package private(set) var canReceive = true
 
   var reading = Reading.header
   /// The first octets of a header that was cut, at most 13.
@@ -41,7 +47,7 @@ package struct ConnectionMachine: ~Copyable, Sendable {
   ///
   /// A driver may read that many straight into the message's own memory and then pass them to `receive`.
   package var missingPayloadBytes: Int {
-    if case .payload(let header, let received) = reading, !header.opcode.isControl, state.canReceive {
+    if case .payload(let header, let received) = reading, !header.opcode.isControl, canReceive {
       return header.payloadLength - received
     }
     return 0

@@ -12,7 +12,7 @@ final class MessageDecoder: Sendable {
 
   /// The message itself where that is the type, else what is decoded from it.
   func decode<T: Decodable>(_ message: WebSocketMessage, as type: T.Type) -> Result<T, EngineError.WebSocketError> {
-    if type == WebSocketMessage.self, let message = message as? T { return .success(message) }
+    if let message = identical(message, as: type) { return .success(message) }
     do {
       return .success(try responseHandler.decode(data: message.data, to: type))
     } catch {
@@ -38,19 +38,16 @@ final class DecodingReceive<T: Decodable>: PendingReceive {
   var onlyWakes: Bool { false }
 
   func complete(_ result: Result<WebSocketMessage, EngineError.WebSocketError>) {
-    completion(result.flatMap { decoder.decode($0, as: T.self) })
+    switch result {
+    case .success(let message): completion(decoder.decode(message, as: T.self))
+    case .failure(let error): completion(.failure(error))
+    }
   }
 }
 
-/// Keeps a completion that wants the message as it is.
-final class PlainReceive: PendingReceive {
-  private let completion: @Sendable (Result<WebSocketMessage, EngineError.WebSocketError>) -> Void
-
-  init(_ completion: @escaping @Sendable (Result<WebSocketMessage, EngineError.WebSocketError>) -> Void) {
-    self.completion = completion
-  }
-
-  var onlyWakes: Bool { false }
-
-  func complete(_ result: Result<WebSocketMessage, EngineError.WebSocketError>) { completion(result) }
+/// The value itself where `type` is its own type; a cast without the runtime's search for other ways.
+func identical<Value, Other>(_ value: Value, as type: Other.Type) -> Other? {
+  guard Value.self == type else { return nil }
+  // Safe: the two types are the same one.
+  return withUnsafePointer(to: value) { UnsafeRawPointer($0).assumingMemoryBound(to: Other.self).pointee }
 }

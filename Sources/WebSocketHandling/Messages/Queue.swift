@@ -30,13 +30,21 @@ struct Queue<Element> {
     let element = ring[head].take()
     head = index(1)
     count -= 1
-    // Idle connections own little memory.
-    if count == 0, ring.count > 64 { self = Queue() }
     return element
   }
 
-  /// Changes the last element in place.
-  mutating func updateLast(_ change: (inout Element?) -> Void) { change(&ring[index(count - 1)]) }
+  var last: Element? { isEmpty ? nil : ring[index(count - 1)] }
+
+  /// Whether it holds more memory than an idle connection should.
+  var holdsMemory: Bool { ring.count > 16 }
+
+  /// Gives memory back that nothing lies in.
+  mutating func shrink() {
+    if isEmpty, holdsMemory { self = Queue() }
+  }
+
+  /// Puts another element in the place of the last.
+  mutating func replaceLast(_ element: Element) { ring[index(count - 1)] = element }
 
   /// Takes all that fulfil a condition, in order.
   mutating func removeAll(where condition: (Element) -> Bool = { _ in true }) -> [Element] {

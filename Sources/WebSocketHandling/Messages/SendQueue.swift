@@ -21,12 +21,18 @@ struct SendQueue: ~Copyable, Sendable {
 
   /// A frame whose last byte ends at that position of the stream.
   ///
-  /// Short frames that nobody waits for share an entry.
+  /// Short frames that nobody waits for share an entry. Completions lie in a queue of their own, so that an entry is
+  /// copied without counting references.
   private struct Encoded: Sendable {
     var end: Int
     var cost: Int
     var messages = 1
-    var completion: Completion?
+    var hasCompletion: Bool
+  }
+
+  /// A completion in a container of generic type: bare, each passage in and out would cost an allocation.
+  private struct Waiter: Sendable {
+    var completion: Completion
   }
 
   /// How much is encoded or written in one go.
@@ -42,9 +48,7 @@ struct SendQueue: ~Copyable, Sendable {
   private var current: Waiting?
   private var waiting = Queue<Waiting>()
   private var encoded = Queue<Encoded>()
-  /// Whether the last entry of ``encoded`` may take more frames.
-  private var sharesLast = false
-  private var sharedSoFar = 0
+  private var completions = Queue<Waiter>()
   private var encodedPosition = 0
   private var writtenPosition = 0
   private var keys = MaskingKeys()
@@ -59,10 +63,14 @@ struct SendQueue: ~Copyable, Sendable {
   var isEmpty: Bool { buffer.isEmpty && (nothingWaits || !isOpen) }
   private var nothingWaits: Bool { current == nil && waiting.isEmpty }
   /// Whether it holds more memory than an idle connection should.
-  var holdsMemory: Bool { buffer.holdsMemory }
+  var holdsMemory: Bool { buffer.holdsMemory || encoded.holdsMemory }
 
   /// Gives memory back that nothing lies in.
-  mutating func shrink() { buffer.shrink() }
+  mutating func shrink() {
+    buffer.shrink()
+    encoded.shrink()
+    completions.shrink()
+  }
 
   /// Encoded bytes that wait.
   var encodedBytes: Int { buffer.count }
@@ -78,7 +86,7 @@ struct SendQueue: ~Copyable, Sendable {
     let count = payload.count
     cost += count + messageOverhead
     messageCount += 1
-    if isOpen, nothingWaits, count <= Self.pieceBytes / 4, buffer.count < Self.pieceBytes {
+    if encodesAtOnce(count) {
       payload.withBytes { encode(opcode, $0, random: random) }
       addEncoded(cost: count + messageOverhead, completion)
     } else {
@@ -88,32 +96,31 @@ struct SendQueue: ~Copyable, Sendable {
 
   /// Adds a short frame from borrowed bytes; false where it has to be kept instead.
   mutating func appendBorrowed(
-    _ opcode: Opcode, _ bytes: UnsafeRawBufferPointer, random: any RandomSource
+    _ opcode: Opcode, _ bytes: UnsafeRawBufferPointer, random: any RandomSource, completion: Completion? = nil
   ) -> Bool {
-    guard isOpen, nothingWaits, bytes.count <= Self.pieceBytes / 4, buffer.count < Self.pieceBytes else {
-      return false
-    }
+    guard encodesAtOnce(bytes.count) else { return false }
     cost += bytes.count + messageOverhead
     messageCount += 1
     encode(opcode, bytes, random: random)
-    addEncoded(cost: bytes.count + messageOverhead, nil)
+    addEncoded(cost: bytes.count + messageOverhead, completion)
     return true
   }
 
+  private func encodesAtOnce(_ count: Int) -> Bool {
+    isOpen && count <= Self.pieceBytes / 4 && buffer.count < Self.pieceBytes && nothingWaits
+  }
+
   private mutating func addEncoded(cost: Int, _ completion: Completion?) {
-    if completion == nil, sharesLast {
-      encoded.updateLast { last in
-        last?.end = encodedPosition
-        last?.cost += cost
-        last?.messages += 1
-      }
-      sharedSoFar += cost
-      sharesLast = sharedSoFar < Self.sharedCost
-    } else {
-      encoded.append(Encoded(end: encodedPosition, cost: cost, completion: completion))
-      sharesLast = completion == nil && cost < Self.sharedCost
-      sharedSoFar = cost
+    if let completion {
+      completions.append(Waiter(completion: completion))
+    } else if var last = encoded.last, !last.hasCompletion, last.cost < Self.sharedCost {
+      last.end = encodedPosition
+      last.cost += cost
+      last.messages += 1
+      encoded.replaceLast(last)
+      return
     }
+    encoded.append(Encoded(end: encodedPosition, cost: cost, hasCompletion: completion != nil))
   }
 
   /// Writes at most one piece.
@@ -129,11 +136,11 @@ struct SendQueue: ~Copyable, Sendable {
 
   /// Takes the next messages that are written: one with a completion, or some without; nil when none are left.
   mutating func nextWritten() -> (messages: Int, completion: Completion?)? {
-    guard let end = encoded.first?.end, end <= writtenPosition, let first = encoded.popFirst() else { return nil }
-    if encoded.isEmpty { sharesLast = false }
+    guard let first = encoded.first, first.end <= writtenPosition else { return nil }
+    _ = encoded.popFirst()
     cost -= first.cost
     messageCount -= first.messages
-    return (first.messages, first.completion)
+    return (first.messages, first.hasCompletion ? completions.popFirst()?.completion : nil)
   }
 
   /// Takes back the frames of which no byte is encoded and returns their completions.
@@ -148,28 +155,26 @@ struct SendQueue: ~Copyable, Sendable {
 
   /// Forgets everything and returns the completions of what was not written.
   mutating func removeAll() -> [Completion] {
-    var completions = encoded.removeAll().compactMap(\.completion)
-    if let completion = current.take()?.completion { completions.append(completion) }
-    completions += waiting.removeAll().compactMap(\.completion)
+    let removed = takeCompletions()
+    encoded = Queue()
+    current = nil
+    waiting = Queue()
     buffer.removeAll()
-    sharesLast = false
     (encodedPosition, writtenPosition, cost, messageCount, isOpen) = (0, 0, 0, 0, false)
-    return completions
+    return removed
   }
 
   /// Takes the completions from the frames, which stay.
   mutating func takeCompletions() -> [Completion] {
-    var taken: [Completion] = []
-    for var frame in encoded.removeAll() {
-      if let completion = frame.completion.take() { taken.append(completion) }
-      encoded.append(frame)
+    var taken = completions.removeAll().map(\.completion)
+    for entry in encoded.removeAll() {
+      encoded.append(Encoded(end: entry.end, cost: entry.cost, messages: entry.messages, hasCompletion: false))
     }
     if let completion = current?.completion.take() { taken.append(completion) }
     for var frame in waiting.removeAll() {
       if let completion = frame.completion.take() { taken.append(completion) }
       waiting.append(frame)
     }
-    sharesLast = false
     return taken
   }
 
