@@ -21,6 +21,8 @@ final class BenchCommand: Sendable {
       --api API          bytes: borrowed messages (default); string: and a String of each; receive: receive re-armed
       --connections N    how many connections; default: 1, for s4 1000
       --messages N       how many messages on each
+      --ca FILE          the authorities to trust, in PEM, instead of the system's
+      --insecure         accept any certificate
       --json             a line of JSON: microseconds per message, or per connection
       --versus COMMAND   alternates with a program that prints such lines, and compares the medians
       --rounds N         how often each of both runs; default: 5
@@ -32,8 +34,8 @@ final class BenchCommand: Sendable {
 
   init(_ arguments: some Sequence<String>) throws(UsageError) {
     let options = try CommandLineOptions(
-      arguments, flags: ["--json"],
-      valued: ["--scenario", "--mode", "--api", "--connections", "--messages", "--versus", "--rounds"])
+      arguments, flags: ["--json", "--insecure"],
+      valued: ["--scenario", "--mode", "--api", "--connections", "--messages", "--ca", "--versus", "--rounds"])
     let text = try options.operand("URL")
     guard let url = URL(string: text) else { throw UsageError(message: "\(text) is not a URL") }
     guard let scenario: BenchScenario = try options.choice("--scenario") else {
@@ -45,12 +47,14 @@ final class BenchCommand: Sendable {
     measurement = BenchRun(
       scenario: scenario, mode: mode, api: api ?? .bytes,
       connections: try options.integer("--connections", in: 1...100_000) ?? (scenario == .s4 ? 1000 : 1),
-      messages: try options.integer("--messages", in: 1...1_000_000_000), request: NetworkRequest(url: url))
+      messages: try options.integer("--messages", in: 1...1_000_000_000), request: NetworkRequest(url: url),
+      tls: try options.tls())
     isJSON = options.has("--json")
     let rounds = try options.integer("--rounds", in: 1...10_000)
     if let command = options.string("--versus") {
       var own = ["bench", "--scenario", scenario.rawValue, "--mode", mode.rawValue, "--json", text]
-      for name in ["--api", "--connections", "--messages"] {
+      if options.has("--insecure") { own.append("--insecure") }
+      for name in ["--api", "--connections", "--messages", "--ca"] {
         if let value = options.string(name) { own += [name, value] }
       }
       versus = BenchVersus(own, versus: command, rounds: rounds ?? 5)

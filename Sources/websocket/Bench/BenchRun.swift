@@ -12,6 +12,7 @@ struct BenchRun: Sendable {
   var connections: Int
   var messages: Int?
   var request: NetworkRequest
+  var tls: TLSConfiguration
 
   /// Measures, and returns when it is over; not for a loop's thread.
   func measure() -> BenchResult {
@@ -20,6 +21,7 @@ struct BenchRun: Sendable {
 
   private var configuration: HandlerConfiguration {
     var configuration = HandlerConfiguration()
+    configuration.tls = tls
     if mode == .loop { configuration.callbacks = .eventLoop }
     return configuration
   }
