@@ -47,7 +47,9 @@ let package = Package(
       ],
       swiftSettings: strict),
     tests("WebSocketCoreTests", ["WebSocketCore", "WebSocketTesting"]),
-    tests("EndToEndTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketTesting"]),
+    .target(name: "CFaults", path: "Tests/CFaults"),
+    tests(
+      "EndToEndTests", ["CFaults", "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketTesting"]),
     tests("HandlerContractTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketTesting"]),
     tests(
       "TLSTests",
