@@ -71,21 +71,25 @@ private struct Life {
     return tally
   }
 
-  /// Lets each call of each kind fail with each error, once per life.
-  func runAll(_ faults: [Fault], side: cfaults_side, check: (Tally, String) -> Void) async {
+  /// Lets each call of each kind fail with each error, once per life; returns the lives in which something timed out.
+  func runAll(_ faults: [Fault], side: cfaults_side) async -> [String] {
+    var late: [String] = []
     cfaults_arm(cfaults_socket, side, 0, 0)
     _ = await run(.queue)
     let counts = faults.map { min(Int(cfaults_calls($0.call)), 8) }
+    #expect(!counts.contains(0), "calls in a life: \(counts)")
     let before = ProcessCounts.now
     for (fault, count) in zip(faults, counts) {
       for error in fault.errors {
-        for number in 1...max(1, count) {
+        for number in 1..<count + 1 {
           for place in Place.allCases {
             cfaults_arm(fault.call, side, Int32(number), error)
             let tally = await run(place)
             let what = "\(fault) number \(number) of \(count) fails with \(error), \(place)"
             #expect(tally.doubled == [], "\(what)")
-            check(tally, what)
+            if tally.all.values.contains(where: { if case .timedOut? = $0[0] { true } else { false } }) {
+              late.append(what)
+            }
           }
         }
       }
@@ -94,6 +98,7 @@ private struct Life {
     let healthy = await Life(url: url).run(.queue)
     #expect(healthy.succeeded == ["connect", "receive", "early", "ping", "long", "disconnect"])
     before.isReachedAgain()
+    return late
   }
 }
 
@@ -104,10 +109,8 @@ struct FailingCallTests {
       Life.bound()
       let server = try LoopbackServer()
       let url = try #require(URL(string: "ws://localhost:\(server.port)/"))
-      await Life(url: url).runAll(Fault.client, side: cfaults_opened) { tally, what in
-        let late = tally.all.filter { if case .timedOut? = $0.value[0] { true } else { false } }
-        #expect(late.isEmpty, "\(what): \(late)")
-      }
+      let late = await Life(url: url).runAll(Fault.client, side: cfaults_opened)
+      #expect(late == [])
     }
   }
 
@@ -115,14 +118,11 @@ struct FailingCallTests {
     await #expect(processExitsWith: .success) {
       Life.bound()
       let server = try LoopbackServer()
-      let life = Life(url: server.url, timeout: .milliseconds(500))
-      await life.runAll(Fault.sends, side: cfaults_opened) { tally, what in
-        let late = tally.all.filter { if case .timedOut? = $0.value[0] { true } else { false } }
-        withKnownIssue(
-          "a failed write does not end the connection when the next read finds nothing", isIntermittent: true
-        ) {
-          #expect(late.isEmpty, "\(what): \(late)")
-        }
+      let late = await Life(url: server.url, timeout: .milliseconds(500)).runAll(Fault.sends, side: cfaults_opened)
+      withKnownIssue(
+        "a failed write does not end the connection when the next read finds nothing", isIntermittent: true
+      ) {
+        #expect(late == [])
       }
     }
   }
@@ -131,8 +131,8 @@ struct FailingCallTests {
     await #expect(processExitsWith: .success) {
       Life.bound()
       let server = try LoopbackServer()
-      let life = Life(url: server.url, timeout: .milliseconds(500))
-      await life.runAll(Fault.server, side: cfaults_accepted) { _, _ in }
+      // A server that cannot go on may leave the client waiting: that is what time-outs are for.
+      _ = await Life(url: server.url, timeout: .milliseconds(500)).runAll(Fault.server, side: cfaults_accepted)
     }
   }
 
