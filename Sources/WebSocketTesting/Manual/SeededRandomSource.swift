@@ -1,6 +1,6 @@
 import WebSocketTransport
 
-/// Bytes that look random and are the same in each run: those of a ``SeededGenerator``.
+/// Bytes that look random and are the same in each run.
 ///
 /// For tests only; keys made of it can be foretold.
 final class SeededRandomSource: RandomSource {
@@ -10,12 +10,7 @@ final class SeededRandomSource: RandomSource {
 
   func fill(_ buffer: UnsafeMutableRawBufferPointer) {
     generator.withLock { generator in
-      var word: UInt64 = 0
-      for index in buffer.indices {
-        if index % 8 == 0 { word = generator.next() }
-        buffer[index] = UInt8(truncatingIfNeeded: word)
-        word >>= 8
-      }
+      for index in buffer.indices { buffer[index] = UInt8.random(in: .min ... .max, using: &generator) }
     }
   }
 }
