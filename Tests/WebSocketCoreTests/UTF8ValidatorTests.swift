@@ -69,4 +69,28 @@ struct UTF8ValidatorTests {
       }
     }
   }
+
+  @Test func `an impossible byte is found wherever it stands among ASCII`() {
+    for count in 1...100 {
+      for place in 0..<count {
+        var bytes = [UInt8](repeating: 0x61, count: count)
+        bytes[place] = 0xFF
+        var validator = UTF8Validator()
+        let valid = validator.validPrefix(of: bytes.span.bytes)
+        if valid != place { Issue.record("\(valid) of \(count) bytes, the byte at \(place) is impossible") }
+      }
+    }
+  }
+
+  @Test func `a cut scalar is found wherever it stands among ASCII`() {
+    for count in 2...100 {
+      for place in 0..<count - 1 {
+        var bytes = [UInt8](repeating: 0x61, count: count)
+        bytes[place] = 0xE2
+        var validator = UTF8Validator()
+        let valid = validator.validPrefix(of: bytes.span.bytes)
+        if valid != place + 1 { Issue.record("\(valid) of \(count) bytes, the scalar at \(place) is cut") }
+      }
+    }
+  }
 }

@@ -56,8 +56,9 @@ package struct UTF8Validator: Sendable, Equatable {
         if base.loadUnaligned(fromByteOffset: index, as: UInt64.self) & highBits != 0 { break }
         index &+= 8
       }
-      // The last eight bytes at once, also those that were looked at already.
-      if index < count, count &- start >= 8,
+      // Fewer than eight are left: the last eight bytes at once, also those that were looked at already. Where more are
+      // left, one of the next eight is not ASCII.
+      if index < count, count &- index < 8, count &- start >= 8,
         base.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self) & highBits == 0
       {
         return count
