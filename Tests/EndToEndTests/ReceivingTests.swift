@@ -167,17 +167,19 @@ struct ReceivingTests {
     let order = Recorder<String>()
     let handler = makeHandler()
     try await handler.connect(request: request(server))
+    let (received, feed) = AsyncStream.makeStream(of: Void.self)
+    // They wait before the pings go out, so that each answer is told when it comes.
+    for _ in 1...2 {
+      handler.receive { (result: Result<WebSocketMessage, Failure>) in
+        order.append("\(result)")
+        feed.yield()
+      }
+    }
     for number in 1...2 {
       handler.ping { result in order.append("ping \(number)" + (result.failure.map { ": \($0)" } ?? "")) }
     }
-    for _ in 1...2 {
-      await withCheckedContinuation { continuation in
-        handler.receive { (result: Result<WebSocketMessage, Failure>) in
-          order.append("\(result)")
-          continuation.resume()
-        }
-      }
-    }
+    var iterator = received.makeAsyncIterator()
+    for _ in 1...2 { await iterator.next() }
     let message = { (text: String) in "\(Result<WebSocketMessage, Failure>.success(.text(text)))" }
     #expect(order.values == [message("unasked"), "ping 1", "ping 2", message("answered")])
     try await handler.disconnect()
