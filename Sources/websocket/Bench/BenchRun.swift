@@ -88,18 +88,21 @@ struct BenchRun: Sendable {
 
   // MARK: - Idle connections
 
+  /// The idle connections, open until the process ends, so that their end is not measured.
+  private static let handlers = Lock([DefaultWebSocketHandler]())
+
   /// Opens connections one after the other, each from the completion of the one before.
   private func openIdle() -> BenchResult {
-    let handlers = Lock([DefaultWebSocketHandler]())
     let opened = DispatchSemaphore(value: 0)
     @Sendable func openNext() {
-      let isComplete = handlers.withLock { $0.count == connections }
+      // The first is not counted.
+      let isComplete = Self.handlers.withLock { $0.count == connections + 1 }
       if isComplete {
         opened.signal()
         return
       }
       let handler = DefaultWebSocketHandler(logger: SilentLogger(), configuration: configuration)
-      handlers.withLock { $0.append(handler) }
+      Self.handlers.withLock { $0.append(handler) }
       handler.connect(request: request) { result in
         if case .failure(let error) = result { BenchCommand.fail("\(error)") }
         openNext()
@@ -107,6 +110,7 @@ struct BenchRun: Sendable {
     }
     // Loops and resolver are there before the first connection counts.
     let first = DefaultWebSocketHandler(logger: SilentLogger(), configuration: configuration)
+    Self.handlers.withLock { $0.append(first) }
     Self.forEach([first]) { handler, done in
       handler.connect(request: request) { result in
         if case .failure(let error) = result { BenchCommand.fail("\(error)") }
@@ -119,7 +123,6 @@ struct BenchRun: Sendable {
     opened.wait()
     let end = BenchMark()
     let kibibytes = (BenchResult.residentKibibytes() - before) / Double(connections)
-    withExtendedLifetime((first, handlers.withLock { $0 })) {}
     return BenchResult(
       scenario, count: connections, bytesPerMessage: 0, from: start, to: end, kibibytesPerConnection: kibibytes)
   }
