@@ -31,7 +31,8 @@ public final class ChatViewModel: Sendable {
   ///
   /// - Parameters:
   ///   - webSocketHandler: the connection; nobody else may use it.
-  ///   - request: the server.
+  ///   - request: the server. Unless it brings a keepalive of its own, pings go out each 20 s and a dead connection is
+  ///     given up 20 s later, where the handler honours that.
   ///   - sender: the name under which messages go out. Default: `User`.
   ///   - backoff: the waits before connecting again.
   ///   - outboxLimit: the most messages that wait for a connection. Default: 100, more than a person writes meanwhile.
@@ -56,13 +57,20 @@ public final class ChatViewModel: Sendable {
     callbacks: (any CallbackExecutor)? = nil, onEvent: @escaping @Sendable (ChatEvent) -> Void = { _ in }
   ) {
     self.webSocketHandler = webSocketHandler
-    self.request = request
+    self.request = Self.watched(request)
     self.sender = sender
     self.outboxLimit = max(0, outboxLimit)
     self.timing = timing
     self.callbacks = callbacks ?? QueueExecutor(target: nil)
     self.onEvent = onEvent
     state = Lock(ChatSession(machine: ReconnectMachine(backoff: backoff)))
+  }
+
+  /// The request, with pings that find a dead connection unless it brings its own.
+  private static func watched(_ request: NetworkRequest) -> NetworkRequest {
+    var request = request
+    if request.keepalive == nil { request.keepalive = Keepalive() }
+    return request
   }
 
   deinit {

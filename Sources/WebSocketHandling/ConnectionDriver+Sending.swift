@@ -136,19 +136,21 @@ extension ConnectionDriver {
     return nil
   }
 
-  /// Calls the waiter when the queue has fallen to its low mark or the connection has ended, or at once where neither
-  /// is to come.
-  func waitForRoom(_ waiter: Promise<Void>) {
+  /// Keeps the promise when a send that was refused may be tried again: the queue has fallen to its low mark, or is
+  /// empty where it was below that, or the connection has ended.
+  func waitForRoom(_ promise: Promise<Void>) {
     let waits = state.withLock { state in
       switch state.io.phase {
       case .never, .ended: return false
       case .connecting, .open: break
       }
-      guard state.io.outgoing.cost > configuration.sendQueueLowMark else { return false }
-      state.io.roomWaiters.append(waiter)
+      let cost = state.io.outgoing.cost
+      guard cost > 0 else { return false }
+      let mark = cost > configuration.sendQueueLowMark ? configuration.sendQueueLowMark : 0
+      state.io.roomWaiters.append(RoomWaiter(mark: mark, promise: promise))
       return true
     }
-    if !waits { waiter.give(()) }
+    if !waits { promise.give(()) }
   }
 
   // MARK: - Writing
@@ -197,8 +199,8 @@ extension ConnectionDriver {
     if state.io.isAboveLowMark, state.io.outgoing.cost <= configuration.sendQueueLowMark {
       state.io.isAboveLowMark = false
       state.io.callbacks.append(.sendQueueLow)
-      state.io.wakeRoomWaiters()
     }
+    if !state.io.roomWaiters.isEmpty { state.io.tellRoom() }
     if state.io.latePong != nil, state.io.outgoing.isEmpty, let payload = state.io.latePong.take(),
       state.machine.canSend
     {

@@ -54,6 +54,12 @@ final class Receiver: Sendable {
   init(_ receive: @escaping @Sendable (borrowing BorrowedMessage) -> Void) { self.receive = receive }
 }
 
+/// A send of the async layer that waits until the send queue has fallen to `mark`.
+struct RoomWaiter: Sendable {
+  var mark: Int
+  var promise: Promise<Void>
+}
+
 /// A message that is lent to a receiver on the loop's thread.
 struct LentMessage: Sendable {
   var kind: MessageKind
@@ -98,7 +104,7 @@ struct DriverIO: ~Copyable, Sendable {
   /// Whether the queue has grown above its low mark since it last fell to it.
   var isAboveLowMark = false
   /// Sends of the async layer that wait for room.
-  var roomWaiters: [Promise<Void>] = []
+  var roomWaiters: [RoomWaiter] = []
   /// Wakes tasks; done as soon as the lock is open.
   var wakeUps: [@Sendable () -> Void] = []
   /// A ping's payload whose pong waits for room: only the latest is answered then (RFC 6455 §5.5.3).
@@ -436,8 +442,14 @@ extension DriverIO: ConnectionSink {
 
   /// Lets the sends that wait for room try again.
   mutating func wakeRoomWaiters() {
-    for waiter in roomWaiters { wakeUps.append { waiter.give(()) } }
+    for waiter in roomWaiters { wakeUps.append { waiter.promise.give(()) } }
     roomWaiters = []
+  }
+
+  /// Lets those try again that there is room for.
+  mutating func tellRoom() {
+    for waiter in roomWaiters where outgoing.cost <= waiter.mark { wakeUps.append { waiter.promise.give(()) } }
+    roomWaiters.removeAll { outgoing.cost <= $0.mark }
   }
 
   mutating func cancelTimers() {

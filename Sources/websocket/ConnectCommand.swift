@@ -15,6 +15,7 @@ final class ConnectCommand: Sendable {
       --insecure            accept any certificate
       --cert FILE           the certificate to show a server that asks for one, in PEM
       --key FILE            its private key
+      --ping-interval S     seconds between pings, and for an answer to each; default: no pings
       --connect-timeout S   seconds until the connection must be open
       --max-message BYTES   the largest message to accept
       --count N             close after N messages
@@ -41,7 +42,8 @@ final class ConnectCommand: Sendable {
     let options = try CommandLineOptions(
       arguments, flags: ["--binary", "--json", "--insecure"],
       valued: [
-        "--header", "--subprotocol", "--origin", "--connect-timeout", "--max-message", "--count", "--ca", "--cert",
+        "--header", "--subprotocol", "--origin", "--ping-interval", "--connect-timeout", "--max-message", "--count",
+        "--ca", "--cert",
         "--key",
       ])
     let text = try options.operand("URL")
@@ -56,6 +58,9 @@ final class ConnectCommand: Sendable {
     }
     if let origin = options.string("--origin") { request.headers["Origin"] = origin }
     if let timeout = try options.seconds("--connect-timeout") { request.connectTimeout = timeout }
+    if let interval = try options.seconds("--ping-interval") {
+      request.keepalive = Keepalive(interval: interval, deadline: interval)
+    }
     self.request = request
     isBinary = options.has("--binary")
     isJSON = options.has("--json")

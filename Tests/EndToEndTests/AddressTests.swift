@@ -83,6 +83,31 @@ struct AddressTests {
     #expect(requests.values.count == 1)
   }
 
+  @Test func `R31: an address that does not answer costs its head start only`() async throws {
+    let requests = Recorder<String>()
+    let server = try recordingServer(requests)
+    let silent = try SilentPort()
+    let resolver = FixedResolver([
+      .literal(host: "127.0.0.2", port: silent.port), .literal(host: "127.0.0.1", port: server.port),
+    ])
+    let handler = makeHandler(environment: resolver.environment)
+    let url = try #require(URL(string: "ws://name.example/"))
+    // Without a race the kernel's own patience, two minutes, would go by first.
+    try await handler.connect(request: NetworkRequest(url: url, connectTimeout: .seconds(100)))
+    try await handler.disconnect()
+    #expect(requests.values.count == 1)
+  }
+
+  @Test func `RFC 8305 §4: the families take turns`() throws {
+    let addresses = ["::1", "::2", "::3", "127.0.0.1", "127.0.0.2"].compactMap {
+      SocketAddress.literal(host: $0, port: 80)
+    }
+    try #require(addresses.count == 5)
+    #expect(
+      TCPDialer.interleaved(addresses).map(\.host) == ["::1", "127.0.0.1", "::2", "127.0.0.2", "::3"])
+    #expect(TCPDialer.interleaved([]) == [])
+  }
+
   @Test func `R31: where every address refuses, the error names one and the system's reason`() async throws {
     let refusing = try RefusingPort()
     let resolver = FixedResolver([

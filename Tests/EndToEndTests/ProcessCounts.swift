@@ -45,3 +45,32 @@ struct RefusingPort: ~Copyable {
     descriptor = socket
   }
 }
+
+/// A port on 127.0.0.2 that answers no attempt to connect: its queue of connections is full.
+struct SilentPort: ~Copyable {
+  let port: Int
+  private let listener: FileDescriptor
+  // Closed when the value goes.
+  private let clients: Clients
+
+  private final class Clients {
+    var descriptors: [Int32] = []
+    deinit { for descriptor in descriptors { close(descriptor) } }
+  }
+
+  init() throws {
+    let address = try #require(SocketAddress.literal(host: "127.0.0.2", port: 0))
+    let socket = try Socket.listen(on: address, backlog: 0)
+    let number = try Socket.localAddress(socket).port ?? 0
+    let full = try #require(SocketAddress.literal(host: "127.0.0.2", port: number))
+    let filling = Clients()
+    for _ in 0..<4 {
+      let client = try Socket.open(family: full.family)
+      _ = try Socket.connect(client, to: full)
+      filling.descriptors.append(client.release())
+    }
+    port = number
+    clients = filling
+    listener = socket
+  }
+}

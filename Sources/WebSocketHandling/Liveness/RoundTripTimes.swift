@@ -26,7 +26,7 @@ public struct RoundTripTimes: Sendable, Hashable {
     return latest.sorted()[max(Int(rank), 1) - 1]
   }
 
-  mutating func add(_ time: Duration) {
+  package mutating func add(_ time: Duration) {
     last = time
     total += time
     if latest.count < Self.window {

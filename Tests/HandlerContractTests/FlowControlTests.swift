@@ -1,0 +1,134 @@
+import Foundation
+import Testing
+import WebSocketCore
+import WebSocketHandling
+import WebSocketTesting
+import WebSocketTransport
+
+@Suite("Flow control and limits of the handler")
+struct FlowControlTests {
+  @Test("R116: past its limit the send queue takes nothing, and each completion comes once", arguments: Place.allCases)
+  func sendQueue(place: Place) throws {
+    let client = Client(place) { $0.sendQueueLimit = 1_000 }
+    let server = try client.open()
+    server.setWriteRoom(0)
+    let handler = try #require(client.handler)
+    // Larger than the queue: one message always fits an empty queue.
+    client.send("1" + String(repeating: "x", count: 1_999))
+    client.send("2" + String(repeating: "x", count: 99))
+    #expect(handler.buffered.bytes == 2_000)
+    #expect(handler.buffered.messages == 1)
+    client.manual.settle()
+    #expect(
+      client.journal.take() == [
+        .failed("send 2" + String(repeating: "x", count: 19), .limitExceeded(.sendQueue, size: 2_228, limit: 1_000))
+      ])
+    server.setWriteRoom(nil)
+    client.manual.settle()
+    #expect(client.journal.take() == [.ok("send 1" + String(repeating: "x", count: 19))])
+    #expect(handler.buffered.bytes == 0)
+    #expect(handler.buffered.messages == 0)
+  }
+
+  @Test(
+    "R116: the low mark is told when a queue that was above it falls to it, and only then", arguments: Place.allCases)
+  func lowMark(place: Place) throws {
+    let client = Client(place) { $0.sendQueueLowMark = 500 }
+    let server = try client.open()
+    let journal = client.journal
+    client.handler?.onSendQueueLow { journal.note(.step("low")) }
+    client.send("short")
+    client.manual.settle()
+    #expect(client.journal.take() == [.ok("send short")])
+    server.setWriteRoom(0)
+    // Three of 64 + 200: the second passes the mark.
+    for number in 1...3 { client.send("\(number)" + String(repeating: "y", count: 199)) }
+    client.manual.settle()
+    #expect(client.journal.take() == [])
+    server.setWriteRoom(2 + 2 + 4 + 200)
+    client.manual.settle()
+    #expect(client.journal.take() == [.ok("send 1" + String(repeating: "y", count: 19))])
+    server.setWriteRoom(nil)
+    client.manual.settle()
+    #expect(
+      client.journal.take() == [
+        .ok("send 2" + String(repeating: "y", count: 19)), .ok("send 3" + String(repeating: "y", count: 19)),
+        .step("low"),
+      ])
+  }
+
+  @Test("a message above the message limit is refused, with its size", arguments: Place.allCases)
+  func messageLimit(place: Place) throws {
+    let client = Client(place) { $0.limits = ConnectionLimits(maximumMessageBytes: 10) }
+    _ = try client.open()
+    client.send("12345678901")
+    client.send("1234567890")
+    client.manual.settle()
+    #expect(
+      client.journal.take() == [
+        .failed("send 12345678901", .limitExceeded(.message, size: 11, limit: 10)), .ok("send 1234567890"),
+      ])
+  }
+
+  @Test("receives wait within a limit of their own, also before the connection is there", arguments: Place.allCases)
+  func receives(place: Place) throws {
+    let client = Client(place) { $0.receiveBufferLimit = 640 }
+    client.connect()
+    for _ in 0..<11 { client.receive() }
+    let server = try client.manual.nextConnection()
+    client.manual.settle()
+    #expect(client.journal.take() == [.failed("receive", .limitExceeded(.receives, size: 11, limit: 10))])
+    try server.open()
+    for number in 0..<10 { server.send(.text("\(number)")) }
+    client.manual.settle()
+    #expect(client.journal.take() == [.ok("connect")] + (0..<10).map { .message(.text("\($0)")) })
+  }
+
+  @Test("R118: what is in a callback that has not returned counts as undelivered", arguments: Place.allCases)
+  func undelivered(place: Place) throws {
+    let client = Client(place) { $0.receiveBufferLimit = 300 }
+    let server = try client.open()
+    let message = String(repeating: "z", count: 100)
+    let journal = client.journal
+    client.handler?.onMessage { received in
+      journal.note(.message(.text(received.text ?? "")))
+    }
+    for _ in 0..<10 { server.send(.text(message)) }
+    client.manual.settle()
+    #expect(client.journal.take() == Array(repeating: .message(.text(message)), count: 10))
+    #expect(server.unreadByClient == 0)
+  }
+
+  @Test("a receiver that is removed in its call leaves the messages behind it to receive", arguments: Place.allCases)
+  func receiverRemoved(place: Place) throws {
+    let client = Client(place)
+    let server = try client.open()
+    let journal = client.journal
+    client.handler?.onMessage { [weak handler = client.handler] received in
+      journal.note(.step(received.text ?? ""))
+      handler?.onMessage(nil)
+    }
+    server.send(Frame.text("1").encoded() + Frame.text("2").encoded() + Frame.text("3").encoded())
+    client.manual.settle()
+    client.receive()
+    client.receive()
+    client.manual.settle()
+    #expect(client.journal.take() == [.step("1"), .message(.text("2")), .message(.text("3"))])
+  }
+
+  @Test("an end is heard of after the last message where a receiver is installed", arguments: Place.allCases)
+  func onClose(place: Place) throws {
+    let client = Client(place)
+    let server = try client.open()
+    let journal = client.journal
+    client.handler?.onMessage { journal.note(.message(.text($0.text ?? ""))) }
+    client.handler?.onClose { journal.note(.failed("close", .closed($0))) }
+    server.send(Frame.text("last").encoded() + Frame.close(1012, "later").encoded())
+    server.finish()
+    client.manual.settle()
+    #expect(
+      client.journal.take() == [
+        .message(.text("last")), .failed("close", closed(CloseCode(1012), by: .peer, reason: "later")),
+      ])
+  }
+}
