@@ -264,6 +264,7 @@ extension ConnectionDriver {
   /// Waits for the next message.
   package func receive(_ pending: any PendingReceive) {
     perform { state in
+      state.io.isPulled = false
       if let error = refusal(toReceive: &state) { return state.io.fail(pending, error) }
       if !state.io.isDelivering, let message = state.io.inbox.popFirst() {
         state.io.give(message, to: pending)
@@ -276,14 +277,19 @@ extension ConnectionDriver {
 
   /// Takes the next message where one is kept; nil: there is none, ask with ``receive(_:)``.
   func takeMessage() -> WebSocketMessage? {
-    let (message, mayReadOn) = state.withLock { state -> (WebSocketMessage?, Bool) in
+    let (message, mayReadOn, mustPump) = state.withLock { state -> (WebSocketMessage?, Bool, Bool) in
       guard state.io.receiver == nil, !state.io.isDelivering, state.io.receives.isEmpty,
         let message = state.io.inbox.popFirst()
-      else { return (nil, false) }
+      else {
+        state.io.isPulled = false
+        return (nil, false, !state.io.outgoing.isEmpty)
+      }
       state.io.undelivered -= message.cost
-      return (message, !state.io.isReading && state.io.mayReadOn)
+      state.io.isPulled = !state.io.inbox.isEmpty
+      return (message, !state.io.isReading && state.io.mayReadOn, false)
     }
     if mayReadOn { resumeReading() }
+    if mustPump { pump() }
     return message
   }
 

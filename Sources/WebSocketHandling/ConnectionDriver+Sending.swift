@@ -78,7 +78,7 @@ extension ConnectionDriver {
         state.io.outgoing.appendBorrowed(kind.opcode, bytes, random: environment.random, completion: completion)
       else { return (false, false) }
       noteGrowth(&state)
-      return (true, writeUnlessCorked(&state))
+      return (true, writeUnlessCorked(&state, isAwaited: completion != nil))
     }
     if mustPump { pump() }
     return isDone
@@ -90,7 +90,7 @@ extension ConnectionDriver {
   ) -> Bool {
     state.io.outgoing.append(kind.opcode, payload, random: environment.random, completion: completion)
     noteGrowth(&state)
-    return writeUnlessCorked(&state)
+    return writeUnlessCorked(&state, isAwaited: completion != nil)
   }
 
   private func noteGrowth(_ state: inout State) {
@@ -158,12 +158,13 @@ extension ConnectionDriver {
   /// Writes at once, unless this thread is in callbacks that others follow: then the last of them does.
   ///
   /// True where more may go at once.
-  private func writeUnlessCorked(_ state: inout State) -> Bool {
-    guard corkedThread.load(ordering: .relaxed) == pthread_self(),
+  private func writeUnlessCorked(_ state: inout State, isAwaited: Bool) -> Bool {
+    let isInCallbacks = corkedThread.load(ordering: .relaxed) == pthread_self()
+    guard isInCallbacks || (state.io.isPulled && !isAwaited),
       state.io.outgoing.encodedBytes < SendQueue.pieceBytes
     else { return writePiece(&state) }
-    // A callback on a queue may block for what its own send brings about.
-    if !runsInline, !state.io.flushIsScheduled {
+    // A callback on a queue may block for what its own send brings about, and a task may take its time.
+    if !(isInCallbacks && runsInline), !state.io.flushIsScheduled {
       state.io.flushIsScheduled = true
       _ = loop.schedule(after: Self.corkLimit) { [self] in
         self.state.withLock { $0.io.flushIsScheduled = false }
@@ -209,8 +210,10 @@ extension ConnectionDriver {
   }
 
   /// Writes what waits, a piece at each hold of the lock.
-  func pump() {
-    while perform({ state in writePiece(&state) }) {}
+  ///
+  /// - Parameter willDrain: the caller runs the callbacks.
+  func pump(willDrain: Bool = false) {
+    while perform(willDrain: willDrain, { state in writePiece(&state) }) {}
   }
 
   /// TCP is broken.

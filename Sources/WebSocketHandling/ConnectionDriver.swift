@@ -107,15 +107,27 @@ package final class ConnectionDriver: Sendable {
   /// Hears each time that the send queue has fallen to its low mark, on the callbacks' thread.
   package func onSendQueueLow(_ body: (@Sendable () -> Void)?) { roomObserver.withLock { $0 = body } }
 
-  /// Runs what waits, one after the other, on the callbacks' thread.
+  /// How often what callbacks brought about is followed up before others have their turn.
+  private static let roundsPerTurn = 8
+
+  /// Runs what waits, one after the other, on the callbacks' thread, and writes what that sends.
   func drain() {
+    for _ in 0..<Self.roundsPerTurn {
+      runCallbacks()
+      pump(willDrain: true)
+      guard state.withLock({ !$0.io.callbacks.isEmpty && !$0.io.isDraining }) else { return }
+    }
+    perform { _ in }
+  }
+
+  private func runCallbacks() {
     var batch: [Callback] = []
     var delivered = 0
-    while takeCallbacks(&batch, delivered) {
+    while let hasMore = takeCallbacks(&batch, delivered) {
       delivered = 0
       for index in batch.indices {
         // Sends of a queue's last callback are written at once, those of the others together.
-        cork(runsInline || index < batch.count - 1)
+        cork(runsInline || hasMore || index < batch.count - 1)
         var callback = Callback.deliver
         swap(&callback, &batch[index])
         delivered += callback.cost
@@ -123,14 +135,15 @@ package final class ConnectionDriver: Sendable {
       }
     }
     cork(false)
-    pump()
   }
 
-  /// Takes the callbacks that wait and settles for those that ran; false where none waits, or another thread runs them.
-  private func takeCallbacks(_ batch: inout [Callback], _ delivered: Int) -> Bool {
-    let mayReadOn = perform { state -> Bool? in
+  /// Takes the callbacks that wait and settles for those that ran; nil where none waits, or another thread runs them.
+  ///
+  /// - Returns: whether messages are kept that the callbacks may ask for.
+  private func takeCallbacks(_ batch: inout [Callback], _ delivered: Int) -> Bool? {
+    let (hasMore, mayReadOn) = perform { state -> (Bool?, Bool) in
       if batch.isEmpty {
-        guard !state.io.isDraining else { return nil }
+        guard !state.io.isDraining else { return (nil, false) }
         state.io.isDraining = true
       }
       state.io.undelivered -= delivered
@@ -140,10 +153,11 @@ package final class ConnectionDriver: Sendable {
         state.io.isDraining = false
         state.io.drainIsScheduled = false
       }
-      return !state.io.isReading && state.io.mayReadOn
+      let mayReadOn = !state.io.isReading && state.io.mayReadOn
+      return (batch.isEmpty ? nil : !state.io.inbox.isEmpty, mayReadOn)
     }
-    if mayReadOn == true { resumeReading() }
-    return !batch.isEmpty
+    if mayReadOn { resumeReading() }
+    return hasMore
   }
 
   /// Lets this thread's sends wait for the end of its callbacks, or not any longer.

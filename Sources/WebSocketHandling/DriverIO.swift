@@ -119,6 +119,8 @@ struct DriverIO: ~Copyable, Sendable {
   var undelivered = 0
   var receives = Queue<any PendingReceive>()
   var receiver: Receiver?
+  /// Whether a task has taken a message and others are kept for it: what it sends meanwhile is written together.
+  var isPulled = false
   /// Whether messages are out to the standing receiver, so that others wait behind them.
   var isDelivering = false
   /// The unfinished message's payload.
@@ -186,6 +188,7 @@ struct DriverIO: ~Copyable, Sendable {
     latePong = nil
     deferredClose = nil
     isDisconnecting = false
+    isPulled = false
     roundTrips = RoundTripTimes()
     (wantsClosingTimer, wantsFinish) = (false, false)
   }
