@@ -112,8 +112,11 @@ extension ConnectionDriver {
     case .bytes(let count):
       state.io.liveness.sawLife()
       take(UnsafeMutableRawBufferPointer(rebasing: target[..<count]), isDirect: isDirect, &state)
-      return count == room || transport.peerHasFinished
-    case .wouldBlock: return false
+      return count == room || transport.peerHasFinished || state.io.failure != nil
+    case .wouldBlock:
+      // What came before a failed write is read: nothing more is to be waited for.
+      if let end = state.io.failure { ended(end, &state) }
+      return false
     case .end(let end):
       ended(end, &state)
       return false

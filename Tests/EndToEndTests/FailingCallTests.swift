@@ -119,11 +119,7 @@ struct FailingCallTests {
       Life.bound()
       let server = try LoopbackServer()
       let late = await Life(url: server.url, timeout: .milliseconds(500)).runAll(Fault.sends, side: cfaults_opened)
-      withKnownIssue(
-        "a failed write does not end the connection when the next read finds nothing", isIntermittent: true
-      ) {
-        #expect(late == [])
-      }
+      #expect(late == [])
     }
   }
 
