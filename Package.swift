@@ -53,7 +53,10 @@ let package = Package(
     tests("HandlerContractTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketTesting"]),
     tests(
       "TLSTests",
-      ["CSystem", "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketTesting", "websocket"]),
+      [
+        "CSystem", "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing", "WebSocketTesting",
+        "websocket",
+      ]),
     tests("WebSocketServingTests", ["WebSocketHandling", "WebSocketServing", "WebSocketTesting"]),
     tests("WebSocketHandlingTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling"]),
     tests(

@@ -49,6 +49,7 @@ SAME(BIO_FLAGS_WRITE);
 SAME(BIO_FLAGS_SHOULD_RETRY);
 SAME(BIO_CTRL_FLUSH);
 SAME(BIO_TYPE_SOURCE_SINK);
+SAME(SSL_R_BAD_EXTENSION);
 SAME(SSL_R_CERTIFICATE_VERIFY_FAILED);
 SAME(SSL_R_HTTPS_PROXY_REQUEST);
 SAME(SSL_R_HTTP_REQUEST);
@@ -96,6 +97,7 @@ SAME(X509_V_ERR_IP_ADDRESS_MISMATCH);
 static struct {
   OPENSSL_FUNCTIONS(MEMBER)
   X509 *(*peer_certificate)(const SSL *);
+  unsigned long (*take_error)(const char **file, int *line, const char **function, const char **data, int *flags);
 } table;
 
 #define DEFINE(library, result, name, parameters, arguments) \
@@ -107,6 +109,11 @@ X509 *openssl_peer_certificate(const SSL *ssl) { return table.peer_certificate(s
 static void free_name(void *name) { openssl_GENERAL_NAME_free(name); }
 
 void openssl_free_names(void *names) { openssl_OPENSSL_sk_pop_free(names, free_name); }
+
+unsigned long openssl_take_error(const char **function) {
+  *function = NULL;
+  return table.take_error ? table.take_error(NULL, NULL, function, NULL, NULL) : openssl_ERR_get_error();
+}
 
 int openssl_ssl_reason(unsigned long error) {
   int is_old = openssl_OpenSSL_version_num() < 0x30000000UL;
@@ -130,6 +137,8 @@ static int fill_table(void *ssl, void *crypto) {
   if (!table.peer_certificate) {
     table.peer_certificate = (X509 * (*)(const SSL *)) dlsym(ssl, "SSL_get_peer_certificate");
   }
+  table.take_error = (unsigned long (*)(const char **, int *, const char **, const char **, int *))dlsym(
+      crypto, "ERR_get_error_all");
   return table.peer_certificate != NULL;
 }
 

@@ -19,16 +19,17 @@ final class HandoverTransport: Transport, TransportHandler {
   }
 
   func start(_ handler: any TransportHandler) throws(TransportError) {
-    let wasStarted = state.withLock { state in
-      if !state.isClosed { state.handler = handler }
-      defer { state.isStarted = true }
-      return state.isStarted
-    }
-    if wasStarted {
-      // Readiness is told when it changes, and the first handler may have heard of the last change.
-      loop.execute { [self] in transportIsReady(self, readable: true, writable: true) }
-    } else {
-      try base.start(self)
+    try state.withLock { state throws(TransportError) in
+      // A base that is started behind its end would be kept by the loop for ever.
+      guard !state.isClosed else { return }
+      state.handler = handler
+      if state.isStarted {
+        // Readiness is told when it changes, and the first handler may have heard of the last change.
+        loop.execute { [self] in transportIsReady(self, readable: true, writable: true) }
+      } else {
+        try base.start(self)
+        state.isStarted = true
+      }
     }
   }
 
@@ -47,10 +48,10 @@ final class HandoverTransport: Transport, TransportHandler {
   func finishWriting() { base.finishWriting() }
 
   func close() {
-    base.close()
     // Released outside the lock: its end may call back in.
     let handler = state.withLock { state in
       state.isClosed = true
+      base.close()
       return state.handler.take()
     }
     _ = handler

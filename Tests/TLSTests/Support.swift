@@ -60,13 +60,19 @@ func failure(_ body: () async throws(Failure) -> Void) async -> Failure? {
   }
 }
 
-/// How a connect to the server ends.
+/// How a connect to the server ends; one that succeeds is closed again.
 func connectFailure(
   to server: LoopbackServer, host: String = "127.0.0.1", _ change: (inout TLSConfiguration) -> Void = { _ in }
 ) async throws -> Failure? {
-  let handler = try makeHandler(change)
   let request = try request(port: server.port, host: host)
-  return await failure { () throws(Failure) in try await handler.connect(request: request) }
+  return await connectFailure(try makeHandler(change), request)
+}
+
+func connectFailure(_ handler: DefaultWebSocketHandler, _ request: NetworkRequest) async -> Failure? {
+  await failure { () throws(Failure) in
+    try await handler.connect(request: request)
+    try await handler.disconnect()
+  }
 }
 
 /// Collects values from any thread.

@@ -189,6 +189,7 @@ enum {
   OPENSSL_BIO_FLAGS_SHOULD_RETRY = 8,
   OPENSSL_BIO_CTRL_FLUSH = 11,
   OPENSSL_BIO_TYPE_SOURCE_SINK = 0x400,
+  OPENSSL_SSL_R_BAD_EXTENSION = 110,
   OPENSSL_SSL_R_CERTIFICATE_VERIFY_FAILED = 134,
   OPENSSL_SSL_R_HTTPS_PROXY_REQUEST = 155,
   OPENSSL_SSL_R_HTTP_REQUEST = 156,
@@ -233,6 +234,10 @@ const char *openssl_load(void);
 
 // The peer's certificate, owned by the caller; NULL where it sent none. Its function has a new name since OpenSSL 3.
 X509 *openssl_peer_certificate(const SSL *ssl);
+
+// Takes the oldest error of this thread; 0: there is none. `function` becomes the name of the function of OpenSSL's
+// that found it, NULL before OpenSSL 3.
+unsigned long openssl_take_error(const char **function);
 
 // The reason code of an error of libssl's; 0 for an error of another part. The bits differ between 1.1 and 3.
 int openssl_ssl_reason(unsigned long error);

@@ -16,11 +16,15 @@ enum OpenSSL {
     /// The reason code of an error of the TLS part; 0 for another part's.
     var reason: Int
     var text: String
+    /// Whether it is about the application protocol (ALPN), for which there is no reason of its own.
+    var isApplicationProtocol = false
   }
 
   /// Takes the errors of this thread and returns the first, which names the cause.
   static func takeFailure() -> Failure {
-    let error = openssl_ERR_get_error()
+    var function: UnsafePointer<CChar>?
+    let error = openssl_take_error(&function)
+    let isApplicationProtocol = function.map { String(cString: $0).contains("alpn") } ?? false
     defer { openssl_ERR_clear_error() }
     guard error != 0 else { return Failure(reason: 0, text: "no reason given") }
     guard let words = openssl_ERR_reason_error_string(error) else {
@@ -30,7 +34,9 @@ enum OpenSSL {
         reason: Int(openssl_ssl_reason(error)),
         text: String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self))
     }
-    return Failure(reason: Int(openssl_ssl_reason(error)), text: String(cString: words))
+    return Failure(
+      reason: Int(openssl_ssl_reason(error)), text: String(cString: words),
+      isApplicationProtocol: isApplicationProtocol)
   }
 }
 
@@ -62,6 +68,7 @@ extension TLSFailure {
     case OPENSSL_SSL_R_UNSUPPORTED_PROTOCOL, OPENSSL_SSL_R_NO_PROTOCOLS_AVAILABLE, OPENSSL_SSL_R_VERSION_TOO_LOW,
       OPENSSL_SSL_R_VERSION_TOO_HIGH, OPENSSL_SSL_R_NO_CIPHERS_AVAILABLE, OPENSSL_SSL_R_NO_SHARED_CIPHER:
       self = .nothingShared
+    case OPENSSL_SSL_R_BAD_EXTENSION where failure.isApplicationProtocol: self = .wrongApplicationProtocol(nil)
     case OPENSSL_SSL_R_NO_APPLICATION_PROTOCOL: self = .wrongApplicationProtocol(nil)
     case OPENSSL_SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE: self = .clientCertificateRequired
     case OPENSSL_SSL_AD_REASON_OFFSET...:

@@ -47,12 +47,19 @@ package final class TLSConnector: Sendable {
       host: name, pinnedKeys: configuration.pinnedKeys,
       skipsVerification: configuration.insecurelySkipsVerification, hook: configuration.verify, runHook: runHook)
     do throws(TLSFailure) {
-      // A session is used once, so that nobody can tell by it who comes again (RFC 8446 §C.4).
+      // With TLS 1.3 a session is used once, so that nobody can tell by it who comes again (RFC 8446 §C.4).
       let earlier = state.withLock { $0.sessions.removeValue(forKey: server) }
       let session = try TLSSession(
         client: context(), name: name, continues: policy.skipsVerification || policy.hook != nil, resuming: earlier)
       let transport = TLSTransport(session, over: base, on: loop) { [weak self] in self?.keep($0, for: server) }
-      let handshake = TLSHandshake(transport, on: loop, policy: policy, completion: completion)
+      let handshake = TLSHandshake(transport, on: loop, policy: policy) { [weak self] result in
+        switch result {
+        case .success(let transport):
+          if let earlier, transport.mayResumeAgain { self?.keep(earlier, for: server) }
+          completion(.success(transport))
+        case .failure(let failure): completion(.failure(failure))
+        }
+      }
       loop.execute { handshake.start() }
       return handshake
     } catch {

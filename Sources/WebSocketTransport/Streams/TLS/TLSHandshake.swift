@@ -22,7 +22,7 @@ final class TLSHandshake: DialAttempt, TransportHandler {
   private struct State: Sendable {
     var phase = Phase.handshaking
     /// Nil once the attempt is over.
-    var completion: (@Sendable (Result<any Transport, TLSFailure>) -> Void)?
+    var completion: (@Sendable (Result<TLSTransport, TLSFailure>) -> Void)?
   }
 
   private let transport: TLSTransport
@@ -33,7 +33,7 @@ final class TLSHandshake: DialAttempt, TransportHandler {
   /// - Parameter completion: called once, on the loop's thread or that of ``start()``, unless cancelled before.
   init(
     _ transport: TLSTransport, on loop: any EventLoop, policy: Policy,
-    completion: @escaping @Sendable (Result<any Transport, TLSFailure>) -> Void
+    completion: @escaping @Sendable (Result<TLSTransport, TLSFailure>) -> Void
   ) {
     self.transport = transport
     self.loop = loop

@@ -188,6 +188,8 @@ struct TLSSession: ~Copyable, @unchecked Sendable {
   /// Whether the handshake is done.
   var isEstablished: Bool { openssl_SSL_is_init_finished(ssl) == 1 }
 
+  var version: String { String(cString: openssl_SSL_get_version(ssl)) }
+
   var isResumed: Bool { openssl_SSL_session_reused(ssl) == 1 }
 
   var agreement: TLSAgreement {
@@ -198,7 +200,7 @@ struct TLSSession: ~Copyable, @unchecked Sendable {
       openssl_X509_free(certificate)
     }
     return TLSAgreement(
-      version: String(cString: openssl_SSL_get_version(ssl)), cipher: cipher.map { String(cString: $0) } ?? "",
+      version: version, cipher: cipher.map { String(cString: $0) } ?? "",
       applicationProtocol: applicationProtocol, peerCertificate: peer, isResumed: isResumed)
   }
 

@@ -49,16 +49,17 @@ package final class TLSTransport: Transport, TransportHandler {
   // MARK: - Readiness
 
   package func start(_ handler: any TransportHandler) throws(TransportError) {
-    let wasStarted = state.withLock { state in
-      if !state.isClosed { state.handler = handler }
-      defer { state.isStarted = true }
-      return state.isStarted
-    }
-    if wasStarted {
-      // Readiness is told when it changes, and the handler before may have heard of the last change.
-      loop.execute { [self] in transportIsReady(base, readable: true, writable: true) }
-    } else {
-      try base.start(self)
+    try state.withLock { state throws(TransportError) in
+      // A base that is started behind its end would be kept by the loop for ever.
+      guard !state.isClosed else { return }
+      state.handler = handler
+      if state.isStarted {
+        // Readiness is told when it changes, and the handler before may have heard of the last change.
+        loop.execute { [self] in transportIsReady(base, readable: true, writable: true) }
+      } else {
+        try base.start(self)
+        state.isStarted = true
+      }
     }
   }
 
@@ -237,10 +238,10 @@ package final class TLSTransport: Transport, TransportHandler {
         // The peer is told where it can be told at once; after a failure it was.
         if case .tls = state.end {} else { state.session.finishWriting() }
         _ = flush(&state)
+        base.close()
       }
       return state.handler.take()
     }
-    base.close()
     _ = handler
   }
 
@@ -248,6 +249,9 @@ package final class TLSTransport: Transport, TransportHandler {
 
   /// What was agreed on; nil before the handshake is done.
   package var agreement: TLSAgreement? { state.withLock { $0.session.isEstablished ? $0.session.agreement : nil } }
+
+  /// Whether the session that was resumed serves again: TLS 1.2 brings no new one each time.
+  var mayResumeAgain: Bool { state.withLock { $0.session.isResumed && $0.session.version == "TLSv1.2" } }
 
   /// What the server shows for itself.
   func proof() -> TLSProof {
