@@ -21,9 +21,15 @@ final class Relay: Sendable {
   private let passed = Lock<[UInt8]>([])
   private let connections = Lock<[Connection]>([])
 
-  private struct Connection: Sendable {
-    var client: Int32
-    var server: Int32
+  /// Both sockets, closed when neither the relay nor a thread uses them any more.
+  private final class Connection: Sendable {
+    let client: FileDescriptor
+    let server: FileDescriptor
+
+    init(client: consuming FileDescriptor, server: consuming FileDescriptor) {
+      self.client = client
+      self.server = server
+    }
   }
 
   init(to target: Int, rule: @escaping Rule = { _, bytes, _ in [bytes] }) throws {
@@ -38,7 +44,7 @@ final class Relay: Sendable {
         var event = pollfd(fd: listening.rawValue, events: Int16(POLLIN), revents: 0)
         _ = poll(&event, 1, 100)
         guard let accepted = try? Socket.accept(listening) else { continue }
-        self?.join(accepted.release())
+        self?.join(accepted)
       }
     }.start()
   }
@@ -51,31 +57,32 @@ final class Relay: Sendable {
   /// Ends every connection in both directions (TCP FIN).
   func cut() {
     for connection in connections.withLock({ $0 }) {
-      shutdown(connection.client, Int32(SHUT_RDWR))
-      shutdown(connection.server, Int32(SHUT_RDWR))
+      Socket.shutdown(connection.client, both: true)
+      Socket.shutdown(connection.server, both: true)
     }
   }
 
-  private func join(_ client: Int32) {
+  private func join(_ client: consuming FileDescriptor) {
     guard let address = SocketAddress.literal(host: "127.0.0.1", port: target),
-      let opened = try? Socket.open(family: address.family)
+      let server = try? Socket.open(family: address.family)
     else { return }
-    let server = opened.release()
-    for descriptor in [client, server] { _ = fcntl(descriptor, F_SETFL, 0) }
-    guard address.withSystemAddress({ connect(server, $0, $1) }) == 0 else { return }
-    var on: Int32 = 1
-    for descriptor in [client, server] {
-      setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<Int32>.size))
-    }
-    connections.withLock { $0.append(Connection(client: client, server: server)) }
-    pass(from: client, to: server, .toServer)
-    pass(from: server, to: client, .toClient)
+    let connection = Connection(client: client, server: server)
+    for descriptor in [connection.client.rawValue, connection.server.rawValue] { _ = fcntl(descriptor, F_SETFL, 0) }
+    let raw = connection.server.rawValue
+    guard address.withSystemAddress({ connect(raw, $0, $1) }) == 0 else { return }
+    Socket.disableDelay(connection.client)
+    Socket.disableDelay(connection.server)
+    connections.withLock { $0.append(connection) }
+    pass(connection, .toServer)
+    pass(connection, .toClient)
   }
 
-  /// The descriptors stay open as long as the process: a number must not come to mean another socket.
-  private func pass(from source: Int32, to target: Int32, _ direction: Direction) {
+  private func pass(_ connection: Connection, _ direction: Direction) {
     let rule = rule
     Thread { [weak self] in
+      let (client, server) = (connection.client.rawValue, connection.server.rawValue)
+      let (source, target) = direction == .toServer ? (client, server) : (server, client)
+      defer { withExtendedLifetime(connection) {} }
       var before = 0
       var buffer = [UInt8](repeating: 0, count: 64 << 10)
       reading: while true {

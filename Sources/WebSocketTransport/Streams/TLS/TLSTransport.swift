@@ -25,13 +25,16 @@ package final class TLSTransport: Transport, TransportHandler {
 
   /// What is read from the base at a time, in bytes: four records.
   private static let readBytes = 64 << 10
+  /// The most that one record holds, in bytes (RFC 8446 §5.1).
+  private static let recordBytes = 16 << 10
   /// What is encrypted at a time, in bytes.
   private static let writeBytes = 64 << 10
 
   private let base: any Transport
   private let loop: any EventLoop
   private let onResumption: @Sendable (TLSResumption) -> Void
-  private let hasEnded = Atomic<Bool>(false)
+  /// Whether reading goes on without news: the stream has ended, or a read stopped before the base was empty.
+  private let mayReadOn = Atomic<Bool>(false)
   // OpenSSL's session is used under this lock alone: closing may come from any thread.
   private let state: Lock<State>
 
@@ -79,7 +82,7 @@ package final class TLSTransport: Transport, TransportHandler {
     handler?.transportIsReady(self, readable: readable, writable: writable)
   }
 
-  package var peerHasFinished: Bool { base.peerHasFinished || hasEnded.load(ordering: .relaxed) }
+  package var peerHasFinished: Bool { base.peerHasFinished || mayReadOn.load(ordering: .relaxed) }
 
   package var failure: TransportEnd? { base.failure }
 
@@ -116,6 +119,7 @@ package final class TLSTransport: Transport, TransportHandler {
   package func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadOutcome {
     state.withLock { state in
       if let end = state.end { return .end(end) }
+      mayReadOn.store(false, ordering: .relaxed)
       let count = withUnsafeTemporaryAllocation(byteCount: Self.readBytes, alignment: 16) { records in
         decrypt(into: buffer, through: records, &state)
       }
@@ -138,10 +142,16 @@ package final class TLSTransport: Transport, TransportHandler {
       case .done(let count): filled += count
       case .needsInput:
         guard mayHoldMore else { return filled }
-        switch base.read(into: records) {
+        // What is read is decrypted at once: what had no room in the buffer would have to be copied.
+        let room = min(buffer.count - filled, records.count)
+        guard filled == 0 || room >= Self.recordBytes else {
+          mayReadOn.store(true, ordering: .relaxed)
+          return filled
+        }
+        switch base.read(into: UnsafeMutableRawBufferPointer(rebasing: records[..<max(room, Self.recordBytes)])) {
         case .bytes(let count):
           state.session.lend(UnsafeRawBufferPointer(rebasing: records[..<count]))
-          mayHoldMore = count == records.count || base.peerHasFinished
+          mayHoldMore = count >= room || base.peerHasFinished
         case .wouldBlock: return filled
         case .end(.finished):
           // Only close_notify ends the stream; TCP's end could be anybody's doing (RFC 8446 §6.1).
@@ -166,7 +176,7 @@ package final class TLSTransport: Transport, TransportHandler {
 
   private func end(_ end: TransportEnd, _ state: inout State) {
     state.end = end
-    hasEnded.store(true, ordering: .relaxed)
+    mayReadOn.store(true, ordering: .relaxed)
   }
 
   // MARK: - Writing
