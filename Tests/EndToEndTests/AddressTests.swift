@@ -24,7 +24,7 @@ struct AddressTests {
     let server = try recordingServer(requests)
     let resolver = FixedResolver([.literal(host: "127.0.0.1", port: server.port)])
     let handler = makeHandler(environment: resolver.environment)
-    try await handler.connect(request: NetworkRequest(url: try #require(URL(string: url))))
+    try await handler.connect(request: request(try #require(URL(string: url))))
     try await handler.disconnect()
     #expect(resolver.questions.values == [question])
     #expect(hostLines(requests) == ["Host: \(host)"])
@@ -63,7 +63,7 @@ struct AddressTests {
     let server = try recordingServer(requests)
     let resolver = FixedResolver([.literal(host: "127.0.0.1", port: server.port)])
     let handler = makeHandler(environment: resolver.environment)
-    try await handler.connect(request: NetworkRequest(url: try #require(URL(string: url))))
+    try await handler.connect(request: request(try #require(URL(string: url))))
     try await handler.disconnect()
     #expect(resolver.questions.values == [question])
     #expect(hostLines(requests) == ["Host: \(host)"])
@@ -78,7 +78,7 @@ struct AddressTests {
       .literal(host: "127.0.0.1", port: server.port),
     ])
     let handler = makeHandler(environment: resolver.environment)
-    try await handler.connect(request: NetworkRequest(url: try #require(URL(string: "ws://name.example/"))))
+    try await handler.connect(request: request(try #require(URL(string: "ws://name.example/"))))
     try await handler.disconnect()
     #expect(requests.values.count == 1)
   }

@@ -140,7 +140,7 @@ struct ThreadAttackTests {
     await onThreads(Self.threads) { thread in
       for number in 0..<50 {
         let name = "\(thread).\(number)"
-        handler.connect(request: NetworkRequest(url: url), completion: tally.completion("connect \(name)"))
+        handler.connect(request: request(url), completion: tally.completion("connect \(name)"))
         handler.send(message: WebSocketMessage.text(name), completion: tally.completion("send \(name)"))
         let received: @Sendable (Result<WebSocketMessage, Failure>) -> Void = tally.completion("receive \(name)")
         handler.receive(completion: received)
@@ -153,7 +153,7 @@ struct ThreadAttackTests {
     #expect(tally.all.count == Self.threads * (4 * 50 + 10) + 1)
     #expect(tally.doubled == [])
     // It still works.
-    try await handler.connect(request: NetworkRequest(url: url))
+    try await handler.connect(request: request(url))
     try await handler.send(message: WebSocketMessage.text("after"))
     #expect(try await handler.receive(WebSocketMessage.self) == .text("after"))
     try await handler.disconnect()
@@ -165,7 +165,7 @@ struct ThreadAttackTests {
     for _ in 0..<20 {
       let held = Lock<DefaultWebSocketHandler?>(place.makeHandler())
       weak let weakHandler = held.withLock { $0 }
-      try await weakHandler?.connect(request: NetworkRequest(url: server.url))
+      try await weakHandler?.connect(request: request(server.url))
       let tally = Tally()
       await onThreads(4) { thread in
         for number in 0..<50 {
@@ -207,7 +207,7 @@ struct ReentrancyTests {
           callAll(from: method)
         }
       }
-      handler.connect(request: NetworkRequest(url: url), completion: tallied("connect"))
+      handler.connect(request: request(url), completion: tallied("connect"))
       handler.send(message: WebSocketMessage.text("\(number)"), completion: tallied("send"))
       let received: @Sendable (Result<WebSocketMessage, Failure>) -> Void = tallied("receive")
       handler.receive(completion: received)

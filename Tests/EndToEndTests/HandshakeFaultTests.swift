@@ -110,7 +110,7 @@ struct HandshakeFaultTests {
     }
     let url = try #require(URL(string: "ws://me:a%40b@127.0.0.1:\(server.port)/a?b=c%20d&e"))
     let handler = makeHandler()
-    try await handler.connect(request: NetworkRequest(url: url))
+    try await handler.connect(request: request(url))
     let lines = seen.values.joined().components(separatedBy: "\r\n")
     #expect(lines.first == "GET /a?b=c%20d&e HTTP/1.1")
     #expect(lines.contains("Host: 127.0.0.1:\(server.port)"))

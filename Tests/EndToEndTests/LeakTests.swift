@@ -68,7 +68,7 @@ struct LeakTests {
       let server = try LoopbackServer()
       func cycle(_ place: Place) async throws {
         let handler = place.makeHandler()
-        try await handler.connect(request: NetworkRequest(url: server.url))
+        try await handler.connect(request: request(server.url))
         try await handler.send(message: WebSocketMessage.text("x"))
         _ = try await handler.receive(WebSocketMessage.self)
         try await handler.disconnect()

@@ -22,7 +22,12 @@ func makeHandler(
 }
 
 func request(_ server: ScriptedServer, _ change: (inout NetworkRequest) -> Void = { _ in }) -> NetworkRequest {
-  var request = NetworkRequest(url: server.url)
+  request(server.url, change)
+}
+
+/// A request whose time-outs are too long to end a test on a slow machine, unless the change says otherwise.
+func request(_ url: URL, _ change: (inout NetworkRequest) -> Void = { _ in }) -> NetworkRequest {
+  var request = NetworkRequest(url: url, connectTimeout: .seconds(240), closeTimeout: .seconds(240))
   change(&request)
   return request
 }
