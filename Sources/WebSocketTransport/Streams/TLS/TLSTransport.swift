@@ -91,8 +91,9 @@ package final class TLSTransport: Transport, TransportHandler {
   /// Takes the handshake as far as the base allows; nil: it goes on when the base is ready.
   func handshake() -> Result<Void, TLSFailure>? {
     state.withLock { state in
-      defer { state.session.keepLent() }
-      return withUnsafeTemporaryAllocation(byteCount: Self.readBytes, alignment: 16) { records in
+      withUnsafeTemporaryAllocation(byteCount: Self.readBytes, alignment: 16) { records in
+        // Inside, while the memory that was lent is still there.
+        defer { state.session.keepLent() }
         while true {
           let step = state.session.handshake()
           // Also where it failed: the peer is told why.
