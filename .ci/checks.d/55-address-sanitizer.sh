@@ -1,4 +1,6 @@
-# The whole suite under the address sanitizer. The default linker warns of the sanitizer's own sections; lld does not.
+# The whole suite under the address sanitizer, which keeps freed memory for a while: the test that counts what a flood
+# leaves resident says nothing there. Leaks are counted by tests of their own. lld, since the default linker warns of the
+# sanitizer's sections.
 set -euo pipefail
 ASAN_OPTIONS=detect_leaks=0 timeout 1500 \
-  swift test --sanitize address --scratch-path .build-asan -Xswiftc -use-ld=lld
+  swift test --sanitize address --scratch-path .build-asan -Xswiftc -use-ld=lld --skip 'a flood of 1 GB'
