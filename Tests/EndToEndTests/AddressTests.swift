@@ -34,7 +34,7 @@ struct AddressTests {
     let requests = Recorder<String>()
     let server = try recordingServer(requests)
     let handler = makeHandler()
-    try await handler.connect(request: patientRequest(server) { $0.headers["Host"] = "behind.example" })
+    try await handler.connect(request: request(server) { $0.headers["Host"] = "behind.example" })
     try await handler.disconnect()
     #expect(hostLines(requests) == ["Host: behind.example"])
   }
@@ -46,7 +46,7 @@ struct AddressTests {
     let requests = Recorder<String>()
     let server = try recordingServer(requests, host: "::1")
     let handler = makeHandler()
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     try await handler.disconnect()
     #expect(hostLines(requests) == ["Host: [::1]:\(server.port)"])
   }

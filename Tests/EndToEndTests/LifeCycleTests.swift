@@ -15,7 +15,7 @@ struct LifeCycleTests {
       try connection.echo()
     }
     let handler = makeHandler()
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     // The pong tells that the message before its ping was read.
     var iterator = pongs.makeAsyncIterator()
     #expect(await iterator.next() == Frame(.pong, [1]))
@@ -33,7 +33,7 @@ struct LifeCycleTests {
       try connection.echo()
     }
     let handler = makeHandler()
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     let received = Recorder<String>()
     let (ends, feed) = AsyncStream.makeStream(of: Failure?.self)
     @Sendable func take(_ text: String?) {
@@ -68,7 +68,7 @@ struct LifeCycleTests {
       connection.waitForEnd()
     }
     let handler = makeHandler()
-    try await handler.connect(request: patientRequest(server) { $0.closeTimeout = .milliseconds(100) })
+    try await handler.connect(request: request(server) { $0.closeTimeout = .milliseconds(100) })
     let error = await failure { () throws(Failure) in _ = try await handler.receive(WebSocketMessage.self) }
     #expect(
       error
@@ -108,7 +108,7 @@ struct LifeCycleTests {
       if inline { $0.callbacks = .eventLoop }
     }
     kept.append(handler)
-    handler.connect(request: patientRequest(server)) { _ in enter(.connect) }
+    handler.connect(request: request(server)) { _ in enter(.connect) }
     handler.send(message: WebSocketMessage.text("a")) { _ in enter(.send) }
     handler.receive { (_: Result<WebSocketMessage, Failure>) in enter(.receive) }
     handler.ping { _ in enter(.ping) }
@@ -140,7 +140,7 @@ struct LifeCycleTests {
       try connection.echo()
     }
     let handler = makeHandler()
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     try await handler.disconnect()
     #expect(server.failures == [])
   }
@@ -158,7 +158,7 @@ struct LifeCycleTests {
     }
     let note = Note(text: "é", number: 7)
     let handler = makeHandler { $0.sendsJSONAsText = asText }
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     try await handler.send(message: note)
     for _ in 0..<2 { #expect(try await handler.receive(Note.self) == note) }
     try await handler.disconnect()
@@ -173,7 +173,7 @@ struct LifeCycleTests {
       try connection.echo()
     }
     let handler = makeHandler()
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     let received = await failure { () throws(Failure) in _ = try await handler.receive(Note.self) }
     guard case .undecodable(.text("[1]"), let reason, "DecodingError") = received else {
       Issue.record("expected an undecodable message, got \(String(describing: received))")

@@ -31,7 +31,7 @@ struct Play: Hashable {
       $0.limits = limits
       $0.onControlFrame = { controls.append($0) }
     }
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     var play = Play()
     while play.end == nil {
       do throws(Failure) {

@@ -23,7 +23,7 @@ struct ReceivingTests {
       try connection.echo()
     }
     let handler = makeHandler()
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     for frame in Self.frames {
       let message = try await handler.receive(WebSocketMessage.self)
       #expect(message.data == Data(frame.payload))
@@ -58,7 +58,7 @@ struct ReceivingTests {
       try connection.echo()
     }
     let handler = makeHandler()
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     #expect(try await handler.receive(WebSocketMessage.self) == .text(text))
     try await handler.disconnect()
     #expect(server.failures == [])
@@ -140,7 +140,7 @@ struct ReceivingTests {
       try connection.echo()
     }
     let handler = makeHandler { $0.limits.maximumMessageBytes = 1024 }
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     let tooLong = WebSocketMessage.binary(Data(pattern(1025)))
     #expect(
       await failure { () throws(Failure) in try await handler.send(message: tooLong) }
@@ -166,7 +166,7 @@ struct ReceivingTests {
     }
     let order = Recorder<String>()
     let handler = makeHandler()
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     let (received, feed) = AsyncStream.makeStream(of: Void.self)
     // They wait before the pings go out, so that each answer is told when it comes.
     for _ in 1...2 {
@@ -203,7 +203,7 @@ struct ReceivingTests {
       #expect(try connection.readFrame() == .close(1000))
     }
     let handler = makeHandler { $0.onControlFrame = { heard.append($0) } }
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     let end = await failure { () throws(Failure) in _ = try await handler.receive(WebSocketMessage.self) }
     #expect(end == .closedByPeer(.normalClosure))
     #expect(heard.values == payloads.map { .ping($0) })

@@ -18,7 +18,7 @@ struct SendingTests {
       try connection.send(Frame.close(1000).encoded())
     }
     let handler = makeHandler()
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     try await handler.send(message: WebSocketMessage.text("a"))
     try await handler.send(message: WebSocketMessage.text(""))
     _ = try await handler.ping()
@@ -38,7 +38,7 @@ struct SendingTests {
       feed.yield(try connection.readMaskedFrame().frame)
     }
     let handler = makeHandler()
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     var seen: [Frame] = []
     for await frame in frames { seen.append(frame) }
     #expect(seen == [.close(for: .reservedOpcode(3))])
@@ -56,7 +56,7 @@ struct SendingTests {
       try connection.echo()
     }
     let handler = makeHandler()
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     for _ in 0..<count { handler.send(.text("")) }
     var seen: [MaskingKey] = []
     for await key in keys { seen.append(key) }
@@ -83,7 +83,7 @@ struct SendingTests {
     }
     for _ in 0..<100 {
       let handler = makeHandler()
-      try await handler.connect(request: patientRequest(server))
+      try await handler.connect(request: request(server))
       try await handler.disconnect()
     }
     #expect(keys.values.map(\.count) == Array(repeating: 16, count: 100))
@@ -101,7 +101,7 @@ struct SendingTests {
       connection.reset()
     }
     let handler = makeHandler { $0.sendQueueLimit = 64 << 20 }
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     let results = Recorder<(call: Int, failure: Failure?)>()
     let (answered, feed) = AsyncStream.makeStream(of: Void.self)
     // More than the kernel's buffers hold on the way to a peer that does not read.
@@ -142,7 +142,7 @@ struct SendingTests {
       try connection.echo()
     }
     let handler = makeHandler()
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     let answers = Recorder<Int>()
     await withCheckedContinuation { continuation in
       for number in 0..<count {
@@ -165,7 +165,7 @@ struct SendingTests {
       try connection.echo()
     }
     let handler = makeHandler()
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     let received = Recorder<Int>()
     @Sendable func receive(_ done: @escaping @Sendable () -> Void) {
       handler.receive { (result: Result<WebSocketMessage, Failure>) in
@@ -189,7 +189,7 @@ struct SendingTests {
     var environment = Environment.system
     environment.dialer = TricklingDialer()
     let handler = makeHandler(environment: environment) { $0.sendQueueLimit = 32 << 20 }
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     let messages: [WebSocketMessage] = [
       .text("before"), .binary(Data(long)), .text("between"), .binary(Data(long.reversed())), .text("after"),
     ]
@@ -210,7 +210,7 @@ struct SendingTests {
     }
     for _ in 0..<20 {
       let handler = makeHandler { $0.callbacks = .eventLoop }
-      try await handler.connect(request: patientRequest(server))
+      try await handler.connect(request: request(server))
       var end: Failure?
       while end == nil {
         end = await failure { () throws(Failure) in try await handler.send(message: WebSocketMessage.text("hello?")) }

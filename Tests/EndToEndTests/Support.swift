@@ -32,15 +32,6 @@ func request(_ url: URL, _ change: (inout NetworkRequest) -> Void = { _ in }) ->
   return request
 }
 
-/// A request whose time-outs do not fire, however slow the machine is.
-func patientRequest(_ server: ScriptedServer, _ change: (inout NetworkRequest) -> Void = { _ in }) -> NetworkRequest {
-  request(server) {
-    $0.connectTimeout = .seconds(240)
-    $0.closeTimeout = .seconds(240)
-    change(&$0)
-  }
-}
-
 /// The error that an operation ends with; nil where it succeeds.
 func failure(_ body: () async throws(Failure) -> Void) async -> Failure? {
   do throws(Failure) {

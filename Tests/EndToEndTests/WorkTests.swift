@@ -22,7 +22,7 @@ struct WorkTests {
       }
     }
     let handler = makeHandler()
-    let error = await failure { () throws(Failure) in try await handler.connect(request: patientRequest(server)) }
+    let error = await failure { () throws(Failure) in try await handler.connect(request: request(server)) }
     #expect(error == .handshakeFailed(.headTooLong(limit: 64 << 10)))
     var total = 0
     for await bytes in sent { total = bytes }
@@ -57,7 +57,7 @@ struct WorkTests {
     }
     let (lengths, feed) = AsyncStream.makeStream(of: Int.self)
     handler.onMessage { feed.yield($0.count) }
-    try await handler.connect(request: patientRequest(server))
+    try await handler.connect(request: request(server))
     let before = await threadTime(of: loop)
     handler.send(.text("go"))
     var iterator = lengths.makeAsyncIterator()
