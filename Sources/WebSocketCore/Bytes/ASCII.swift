@@ -49,7 +49,8 @@ package enum ASCII {
 extension StringProtocol {
   /// Whether the two are equal but for the case of ASCII letters.
   package func equalsIgnoringCase(_ other: some StringProtocol) -> Bool {
-    utf8.elementsEqual(other.utf8) { ASCII.lowercased($0) == ASCII.lowercased($1) }
+    // Lengths first: most names differ in theirs.
+    utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8) { ASCII.lowercased($0) == ASCII.lowercased($1) }
   }
 
   /// Whether this is a token (RFC 7230 §3.2.6): one or more `tchar`.

@@ -16,7 +16,7 @@ package struct Endpoint: Sendable {
     case "wss", "https": isSecure = true
     case let other: throw .invalidRequest(.scheme(other))
     }
-    guard url.fragment == nil, !url.absoluteString.contains("#") else { throw .invalidRequest(.fragment) }
+    guard !url.absoluteString.utf8.contains(UInt8(ascii: "#")) else { throw .invalidRequest(.fragment) }
     guard let named = url.host(percentEncoded: false), !named.isEmpty else { throw .invalidRequest(.host) }
     let bare = named.hasPrefix("[") && named.hasSuffix("]") ? String(named.dropFirst().dropLast()) : named
     guard bare.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else { throw .invalidRequest(.host) }
@@ -51,8 +51,8 @@ package struct Endpoint: Sendable {
   /// Path and query exactly as the URL holds them; `/` for an empty path.
   private static func target(of url: URL) -> String {
     let text = url.absoluteString
-    guard let scheme = text.range(of: "://") else { return "/" }
-    let rest = text[scheme.upperBound...]
+    guard let scheme = text.utf8.firstIndex(of: UInt8(ascii: ":")) else { return "/" }
+    let rest = text[scheme...].dropFirst("://".count)
     guard let start = rest.firstIndex(where: { $0 == "/" || $0 == "?" }) else { return "/" }
     return rest[start] == "?" ? "/" + rest[start...] : String(rest[start...])
   }
