@@ -44,6 +44,7 @@ extension ConnectionDriver {
   private func readOnce(_ transport: any Transport) -> Bool {
     let buffer = loop.readBuffer
     var batch: [LentMessage] = []
+    var payloads = Queue<Data>()
     var receiver: Receiver?
     var changes = 0
     let (more, mustPump) = perform(willDrain: runsInline) { state -> (Bool, Bool) in
@@ -55,6 +56,7 @@ extension ConnectionDriver {
       let more = read(transport, buffer, &state)
       if !state.io.lent.isEmpty {
         swap(&batch, &state.io.lent)
+        swap(&payloads, &state.io.lentPayloads)
         receiver = state.io.receiver
         changes = receiverChanges.load(ordering: .relaxed)
         state.io.isDraining = true
@@ -65,7 +67,7 @@ extension ConnectionDriver {
     }
     if mustPump { pump() }
     guard runsInline else { return more }
-    if let receiver { lend(&batch, of: buffer, to: receiver, changes) }
+    if let receiver { lend(batch, &payloads, of: buffer, to: receiver, changes) }
     finishTurn(&batch)
     return more
   }
@@ -189,17 +191,18 @@ extension ConnectionDriver {
 
   /// Lends messages that lie in the loop's buffer, one after the other; those behind a change of the receiver are kept.
   private func lend(
-    _ batch: inout [LentMessage], of buffer: UnsafeMutableRawBufferPointer, to receiver: Receiver, _ changes: Int
+    _ batch: [LentMessage], _ payloads: inout Queue<Data>, of buffer: UnsafeMutableRawBufferPointer,
+    to receiver: Receiver, _ changes: Int
   ) {
     cork(true)
     var next = 0
     while next < batch.count, receiverChanges.load(ordering: .relaxed) == changes {
       let kind = batch[next].kind
-      if let payload = batch[next].payload.take() {
-        payload.withUnsafeBytes { receiver.receive(BorrowedMessage(kind: kind, payload: $0)) }
-      } else {
-        let bytes = UnsafeRawBufferPointer(rebasing: buffer[batch[next].range])
+      if let range = batch[next].range {
+        let bytes = UnsafeRawBufferPointer(rebasing: buffer[range])
         receiver.receive(BorrowedMessage(kind: kind, payload: bytes))
+      } else if let payload = payloads.popFirst() {
+        payload.withUnsafeBytes { receiver.receive(BorrowedMessage(kind: kind, payload: $0)) }
       }
       next += 1
     }
@@ -207,10 +210,10 @@ extension ConnectionDriver {
     guard next < batch.count else { return }
     var rest = Inbox()
     for message in batch[next...] {
-      if let payload = message.payload {
+      if let range = message.range {
+        rest.append(message.kind, copying: UnsafeRawBufferPointer(rebasing: buffer[range]))
+      } else if let payload = payloads.popFirst() {
         rest.append(message.kind, payload)
-      } else {
-        rest.append(message.kind, copying: UnsafeRawBufferPointer(rebasing: buffer[message.range]))
       }
     }
     state.withLock { state in

@@ -61,12 +61,13 @@ struct RoomWaiter: Sendable {
 }
 
 /// A message that is lent to a receiver on the loop's thread.
+///
+/// Copied without counting references.
 struct LentMessage: Sendable {
   var kind: MessageKind
-  /// Where it lies in the bytes just read.
-  var range: Range<Int>
-  /// A message that came in pieces, in memory of its own.
-  var payload: Data?
+  /// Where it lies in the bytes just read; nil for one that came in pieces and is the next of
+  /// ``DriverIO/lentPayloads``.
+  var range: Range<Int>?
 }
 
 /// Everything of a driver's state but the machine: the sink that the machine speaks into.
@@ -139,6 +140,8 @@ struct DriverIO: ~Copyable, Sendable {
   /// Whether a receiver on the loop's thread takes messages straight from the input.
   var lendsInput = false
   var lent: [LentMessage] = []
+  /// The lent messages that came in pieces, in memory of their own.
+  var lentPayloads = Queue<Data>()
   /// Whether a Close waits until the messages read before it are delivered, so that they can still be answered: where
   /// callbacks run on the loop's thread, right behind the read.
   var defersClose = false
@@ -318,14 +321,24 @@ extension DriverIO: ConnectionSink {
       assemblePiece()
       expectsLong = assembly.count >= Self.longBytes
       if lendsInput {
-        lent.append(LentMessage(kind: kind, range: 0..<0, payload: assembly.takeData()))
+        lent.append(LentMessage(kind: kind, range: nil))
+        lentPayloads.append(assembly.takeData())
       } else {
         keep(kind, assembly.takeData())
       }
       return
     }
     expectsLong = false
-    let range = piece.take() ?? 0..<0
+    take(kind, piece.take() ?? 0..<0)
+  }
+
+  mutating func message(_ kind: MessageKind, _ range: Range<Int>) {
+    liveness.sawMessage(at: loop)
+    expectsLong = false
+    take(kind, range)
+  }
+
+  private mutating func take(_ kind: MessageKind, _ range: Range<Int>) {
     if lendsInput {
       lent.append(LentMessage(kind: kind, range: range))
     } else {
@@ -338,10 +351,10 @@ extension DriverIO: ConnectionSink {
     lendsInput = false
     guard !lent.isEmpty else { return }
     for message in lent {
-      if let payload = message.payload {
+      if let range = message.range {
+        keep(message.kind, copying: input.bytes(range))
+      } else if let payload = lentPayloads.popFirst() {
         keep(message.kind, payload)
-      } else {
-        keep(message.kind, copying: input.bytes(message.range))
       }
     }
     lent.removeAll(keepingCapacity: true)

@@ -7,9 +7,9 @@ import Glibc
 ///
 /// Safety: mutex and value live at one stable heap address from `init` to `deinit`, and the value is reached only
 /// between lock and unlock. That is why the type may be shared between threads (`@unchecked Sendable`).
-package struct Lock<State: ~Copyable & Sendable>: ~Copyable, @unchecked Sendable {
+@usableFromInline package struct Lock<State: ~Copyable & Sendable>: ~Copyable, @unchecked Sendable {
   private let mutex: UnsafeMutablePointer<pthread_mutex_t>
-  private let state: UnsafeMutablePointer<State>
+  @usableFromInline let state: UnsafeMutablePointer<State>
 
   package init(_ initial: consuming State) {
     mutex = .allocate(capacity: 1)
@@ -29,12 +29,15 @@ package struct Lock<State: ~Copyable & Sendable>: ~Copyable, @unchecked Sendable
   /// Runs `body` with the value, alone.
   ///
   /// Never calls the user's code inside; not recursive.
-  @inline(__always)
+  @inlinable @inline(__always)
   package func withLock<Result: ~Copyable, Failure: Error>(
     _ body: (inout State) throws(Failure) -> Result
   ) throws(Failure) -> Result {
-    pthread_mutex_lock(mutex)
-    defer { pthread_mutex_unlock(mutex) }
+    acquire()
+    defer { release() }
     return try body(&state.pointee)
   }
+
+  @usableFromInline func acquire() { pthread_mutex_lock(mutex) }
+  @usableFromInline func release() { pthread_mutex_unlock(mutex) }
 }

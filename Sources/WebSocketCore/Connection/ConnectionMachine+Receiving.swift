@@ -12,8 +12,7 @@ extension ConnectionMachine {
         case .header:
           if let header = takeWholeMessage(&input, at: &offset) {
             sink.dataFrameBegan(header)
-            if header.payloadLength > 0 { sink.payload(offset - header.payloadLength..<offset) }
-            sink.messageEnded(header.opcode == .text ? .text : .binary)
+            sink.message(header.opcode == .text ? .text : .binary, offset - header.payloadLength..<offset)
             continue
           }
           guard let header = try readHeader(input.bytes, at: &offset) else { return }

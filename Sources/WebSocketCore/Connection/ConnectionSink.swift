@@ -9,6 +9,8 @@ package protocol ConnectionSink: ~Copyable {
   mutating func payload(_ range: Range<Int>)
   /// The current message is complete.
   mutating func messageEnded(_ kind: MessageKind)
+  /// A message that lies whole in that range: what ``payload(_:)`` and ``messageEnded(_:)`` would say, in one call.
+  mutating func message(_ kind: MessageKind, _ range: Range<Int>)
   /// A ping, a pong or a valid Close of the peer's. What must be answered is asked for by ``write(_:payload:)``.
   mutating func controlFrame(_ opcode: Opcode, payload: [UInt8])
   /// Write a control frame.
@@ -19,4 +21,11 @@ package protocol ConnectionSink: ~Copyable {
   mutating func finishWriting()
   /// The connection is over: close the transport, forget the timers, tell everyone.
   mutating func ended(_ record: CloseRecord)
+}
+
+extension ConnectionSink where Self: ~Copyable {
+  package mutating func message(_ kind: MessageKind, _ range: Range<Int>) {
+    if !range.isEmpty { payload(range) }
+    messageEnded(kind)
+  }
 }

@@ -11,6 +11,8 @@ final class MessageDecoder: Sendable {
   }
 
   /// The message itself where that is the type, else what is decoded from it.
+  // Inlined, so that the type of its result is looked up once per call of its generic callers.
+  @inline(__always)
   func decode<T: Decodable>(_ message: WebSocketMessage, as type: T.Type) -> Result<T, EngineError.WebSocketError> {
     if let message = identical(message, as: type) { return .success(message) }
     do {

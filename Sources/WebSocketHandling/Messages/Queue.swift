@@ -33,8 +33,6 @@ struct Queue<Element> {
     return element
   }
 
-  var last: Element? { isEmpty ? nil : ring[index(count - 1)] }
-
   /// Whether it holds more memory than an idle connection should.
   var holdsMemory: Bool { ring.count > 16 }
 
@@ -42,9 +40,6 @@ struct Queue<Element> {
   mutating func shrink() {
     if isEmpty, holdsMemory { self = Queue() }
   }
-
-  /// Puts another element in the place of the last.
-  mutating func replaceLast(_ element: Element) { ring[index(count - 1)] = element }
 
   /// Takes all that fulfil a condition, in order.
   mutating func removeAll(where condition: (Element) -> Bool = { _ in true }) -> [Element] {

@@ -24,10 +24,10 @@ struct SendQueue: ~Copyable, Sendable {
   /// Short frames that nobody waits for share an entry. Completions lie in a queue of their own, so that an entry is
   /// copied without counting references.
   private struct Encoded: Sendable {
-    var end: Int
-    var cost: Int
-    var messages = 1
-    var hasCompletion: Bool
+    var end = 0
+    var cost = 0
+    var messages = 0
+    var hasCompletion = false
   }
 
   /// A completion in a container of generic type: bare, each passage in and out would cost an allocation.
@@ -48,6 +48,8 @@ struct SendQueue: ~Copyable, Sendable {
   private var current: Waiting?
   private var waiting = Queue<Waiting>()
   private var encoded = Queue<Encoded>()
+  /// The last entry, while more frames may share it; none where it counts no message.
+  private var tail = Encoded()
   private var completions = Queue<Waiter>()
   private var encodedPosition = 0
   private var writtenPosition = 0
@@ -113,14 +115,21 @@ struct SendQueue: ~Copyable, Sendable {
   private mutating func addEncoded(cost: Int, _ completion: Completion?) {
     if let completion {
       completions.append(Waiter(completion: completion))
-    } else if var last = encoded.last, !last.hasCompletion, last.cost < Self.sharedCost {
-      last.end = encodedPosition
-      last.cost += cost
-      last.messages += 1
-      encoded.replaceLast(last)
+    } else if tail.messages > 0, tail.cost < Self.sharedCost {
+      tail.end = encodedPosition
+      tail.cost += cost
+      tail.messages += 1
       return
     }
-    encoded.append(Encoded(end: encodedPosition, cost: cost, hasCompletion: completion != nil))
+    endTail()
+    tail = Encoded(end: encodedPosition, cost: cost, messages: 1, hasCompletion: completion != nil)
+    if completion != nil { endTail() }
+  }
+
+  /// Lets no more frames share the last entry.
+  private mutating func endTail() {
+    if tail.messages > 0 { encoded.append(tail) }
+    tail = Encoded()
   }
 
   /// Writes at most one piece.
@@ -136,6 +145,7 @@ struct SendQueue: ~Copyable, Sendable {
 
   /// Takes the next messages that are written: one with a completion, or some without; nil when none are left.
   mutating func nextWritten() -> (messages: Int, completion: Completion?)? {
+    if encoded.isEmpty { endTail() }
     guard let first = encoded.first, first.end <= writtenPosition else { return nil }
     _ = encoded.popFirst()
     cost -= first.cost
@@ -157,6 +167,7 @@ struct SendQueue: ~Copyable, Sendable {
   mutating func removeAll() -> [Completion] {
     let removed = takeCompletions()
     encoded = Queue()
+    tail = Encoded()
     current = nil
     waiting = Queue()
     buffer.removeAll()
@@ -167,6 +178,7 @@ struct SendQueue: ~Copyable, Sendable {
   /// Takes the completions from the frames, which stay.
   mutating func takeCompletions() -> [Completion] {
     var taken = completions.removeAll().map(\.completion)
+    endTail()
     for entry in encoded.removeAll() {
       encoded.append(Encoded(end: entry.end, cost: entry.cost, messages: entry.messages, hasCompletion: false))
     }

@@ -5,29 +5,33 @@ package import Foundation
 ///
 /// Safety: the memory belongs to this value alone, from `malloc` to `free`, and no pointer outlives the call or the
 /// next change. That is why it may move between threads (`@unchecked Sendable`).
-package struct ByteBuffer: ~Copyable, @unchecked Sendable {
-  private var memory: UnsafeMutableRawPointer?
-  private var capacity = 0
-  private var head = 0
-  private var tail = 0
+@usableFromInline package struct ByteBuffer: ~Copyable, @unchecked Sendable {
+  @usableFromInline var memory: UnsafeMutableRawPointer?
+  @usableFromInline var capacity = 0
+  @usableFromInline var head = 0
+  @usableFromInline var tail = 0
 
   package init() {}
 
   deinit { free(memory) }
 
   /// The bytes that were appended and not consumed.
-  package var count: Int { tail - head }
-  package var isEmpty: Bool { tail == head }
+  @inlinable package var count: Int { tail - head }
+  @inlinable package var isEmpty: Bool { tail == head }
 
   /// The bytes, valid until the next change.
-  package var readable: UnsafeRawBufferPointer {
+  @inlinable package var readable: UnsafeRawBufferPointer {
     guard let memory else { return UnsafeRawBufferPointer(start: nil, count: 0) }
     return UnsafeRawBufferPointer(start: memory + head, count: tail - head)
   }
 
   /// Room for `count` bytes behind the others; ``commit(_:)`` says how many were written there.
-  package mutating func reserve(_ count: Int) -> UnsafeMutableRawPointer {
+  @inlinable package mutating func reserve(_ count: Int) -> UnsafeMutableRawPointer {
     if let memory, capacity - tail >= count { return memory + tail }
+    return makeRoom(count)
+  }
+
+  @usableFromInline mutating func makeRoom(_ count: Int) -> UnsafeMutableRawPointer {
     if let memory, head > 0, capacity - (tail - head) >= count, head >= tail - head {
       memmove(memory, memory + head, tail - head)
     } else {
@@ -44,7 +48,7 @@ package struct ByteBuffer: ~Copyable, @unchecked Sendable {
     return memory! + tail
   }
 
-  package mutating func commit(_ count: Int) { tail += count }
+  @inlinable package mutating func commit(_ count: Int) { tail += count }
 
   package mutating func append(_ bytes: UnsafeRawBufferPointer) {
     guard let base = bytes.baseAddress, !bytes.isEmpty else { return }
@@ -53,7 +57,7 @@ package struct ByteBuffer: ~Copyable, @unchecked Sendable {
   }
 
   /// Forgets the first bytes.
-  package mutating func consume(_ count: Int) {
+  @inlinable package mutating func consume(_ count: Int) {
     head += count
     if head == tail { (head, tail) = (0, 0) }
   }
