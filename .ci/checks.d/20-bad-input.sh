@@ -35,7 +35,7 @@ PY
 peer=$!
 trap 'kill $peer 2>/dev/null || true; rm -rf "$work"' EXIT
 for case in no-http not-found wrong-accept silent refused; do
-  for _ in $(seq 100); do [[ -f $work/$case.ready ]] && break; sleep 0.05; done
+  for _ in $(seq 1200); do [[ -f $work/$case.ready ]] && break; sleep 0.05; done
   status=0
   said=$(timeout 20 .build/debug/websocket connect "ws://127.0.0.1:$(cat "$work/$case")/" --connect-timeout 1 \
     2>&1 >/dev/null </dev/null) || status=$?

@@ -62,7 +62,7 @@ actor Keeper {
 }
 SWIFT
 .build/debug/websocket serve >"$work/url" & server=$!
-for _ in $(seq 100); do [[ -s $work/url ]] && break; sleep 0.05; done
+for _ in $(seq 1200); do [[ -s $work/url ]] && break; sleep 0.05; done
 url=$(head -n 1 "$work/url")
 {
   echo 'import WebSocketHandling'

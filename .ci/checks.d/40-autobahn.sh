@@ -6,5 +6,5 @@ trap 'kill ${server:-} 2>/dev/null || true; rm -rf "$work"' EXIT
 [[ -f ${AUTOBAHN_HOME:-$HOME/.cache/autobahn}/.complete ]] || apt-get update >/dev/null
 .ci/peers/autobahn/run client "$work/client" .build/release/websocket autobahn
 .build/release/websocket serve --echo >"$work/url" 2>/dev/null & server=$!
-for _ in $(seq 100); do [[ -s $work/url ]] && break; sleep 0.05; done
+for _ in $(seq 1200); do [[ -s $work/url ]] && break; sleep 0.05; done
 .ci/peers/autobahn/run server "$work/server" "$(head -n 1 "$work/url")"

@@ -4,7 +4,7 @@ work=$(mktemp -d)
 trap 'kill ${server:-} 2>/dev/null || true; rm -rf "$work"' EXIT
 tool=.build/release/websocket
 "$tool" serve --echo >"$work/url" 2>/dev/null & server=$!
-for _ in $(seq 100); do [[ -s $work/url ]] && break; sleep 0.05; done
+for _ in $(seq 1200); do [[ -s $work/url ]] && break; sleep 0.05; done
 url=$(head -n 1 "$work/url")
 bench() { timeout 120 "$tool" bench "$@" "$url"; }
 for scenario in s1 s2 s3a s3b s5; do
@@ -32,7 +32,7 @@ expect 2 --scenario s1 --unknown "$url"
 expect 2 "$url"
 # Somebody else talks in the room: what comes is not what was sent.
 "$tool" serve >"$work/room" 2>/dev/null & room=$!
-for _ in $(seq 100); do [[ -s $work/room ]] && break; sleep 0.05; done
+for _ in $(seq 1200); do [[ -s $work/room ]] && break; sleep 0.05; done
 { yes || true; } | timeout 60 "$tool" connect "$(head -n 1 "$work/room")" >/dev/null 2>&1 & talker=$!
 trap 'kill ${server:-} ${room:-} ${talker:-} 2>/dev/null || true; rm -rf "$work"' EXIT
 expect 1 --scenario s1 "$(head -n 1 "$work/room")"
