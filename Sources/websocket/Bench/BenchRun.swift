@@ -91,39 +91,26 @@ struct BenchRun: Sendable {
   /// The idle connections, open until the process ends, so that their end is not measured.
   private static let handlers = Lock([DefaultWebSocketHandler]())
 
-  /// Opens connections one after the other, each from the completion of the one before.
   private func openIdle() -> BenchResult {
-    let opened = DispatchSemaphore(value: 0)
-    @Sendable func openNext() {
-      // The first is not counted.
-      let isComplete = Self.handlers.withLock { $0.count == connections + 1 }
-      if isComplete {
-        opened.signal()
-        return
-      }
-      let handler = DefaultWebSocketHandler(logger: SilentLogger(), configuration: configuration)
-      Self.handlers.withLock { $0.append(handler) }
-      handler.connect(request: request) { result in
-        if case .failure(let error) = result { BenchCommand.fail("\(error)") }
-        openNext()
-      }
-    }
     // Loops and resolver are there before the first connection counts.
-    let first = DefaultWebSocketHandler(logger: SilentLogger(), configuration: configuration)
-    Self.handlers.withLock { $0.append(first) }
-    Self.forEach([first]) { handler, done in
-      handler.connect(request: request) { result in
-        if case .failure(let error) = result { BenchCommand.fail("\(error)") }
-        done()
-      }
-    }
+    Self.forEach([1]) { open($0, completion: $1) }
     let before = BenchResult.residentKibibytes()
     let start = BenchMark()
-    openNext()
-    opened.wait()
+    Self.forEach([connections]) { open($0, completion: $1) }
     let end = BenchMark()
     let kibibytes = (BenchResult.residentKibibytes() - before) / Double(connections)
     return BenchResult(
       scenario, count: connections, bytesPerMessage: 0, from: start, to: end, kibibytesPerConnection: kibibytes)
+  }
+
+  /// Opens connections one after the other, each from the completion of the one before.
+  private func open(_ count: Int, completion: @escaping @Sendable () -> Void) {
+    guard count > 0 else { return completion() }
+    let handler = DefaultWebSocketHandler(logger: SilentLogger(), configuration: configuration)
+    Self.handlers.withLock { $0.append(handler) }
+    handler.connect(request: request) { result in
+      if case .failure(let error) = result { BenchCommand.fail("\(error)") }
+      open(count - 1, completion: completion)
+    }
   }
 }
