@@ -88,7 +88,10 @@ package struct ClientHandshake: Sendable {
   package mutating func receive(_ input: RawSpan) throws(HandshakeFailure) -> Verdict {
     var offset = 0
     while true {
-      switch phase {
+      // What has come is moved out and back: kept in two places it would be copied for each piece.
+      var current = Phase.done
+      swap(&current, &phase)
+      switch consume current {
       case .head(var parser):
         let taken: Int?
         do throws(HTTPHeadParser.Failure) {
