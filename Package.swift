@@ -57,7 +57,9 @@ let package = Package(
         "CSystem", "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing", "WebSocketTesting",
         "websocket",
       ]),
-    tests("WebSocketServingTests", ["WebSocketHandling", "WebSocketServing", "WebSocketTesting"]),
+    tests(
+      "WebSocketServingTests",
+      ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing", "WebSocketTesting"]),
     tests("WebSocketHandlingTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling"]),
     tests(
       "WebSocketChatTests",

@@ -1,0 +1,101 @@
+import Foundation
+import Glibc
+import Testing
+import WebSocketCore
+import WebSocketServing
+import WebSocketTransport
+
+/// A blocking TCP client that speaks raw bytes.
+private struct RawClient: ~Copyable {
+  private let descriptor: FileDescriptor
+
+  init(port: Int) throws {
+    let address = try #require(SocketAddress.literal(host: "127.0.0.1", port: port))
+    let socket = try Socket.open(family: address.family)
+    _ = try Socket.connect(socket, to: address)
+    let flags = fcntl(socket.rawValue, F_GETFL)
+    _ = fcntl(socket.rawValue, F_SETFL, flags & ~O_NONBLOCK)
+    var ready = pollfd(fd: socket.rawValue, events: Int16(POLLOUT), revents: 0)
+    _ = poll(&ready, 1, -1)
+    descriptor = socket
+  }
+
+  func send(_ bytes: [UInt8]) {
+    _ = bytes.withUnsafeBytes { Socket.write(descriptor, $0) }
+  }
+
+  /// What the server sends until it ends its stream, or until `isEnough`.
+  func read(until isEnough: ([UInt8]) -> Bool = { _ in false }) -> [UInt8] {
+    var received: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: 4096)
+    while !isEnough(received) {
+      guard case .bytes(let count) = buffer.withUnsafeMutableBytes({ Socket.read(descriptor, into: $0) }) else { break }
+      received += buffer[..<count]
+    }
+    return received
+  }
+}
+
+@Suite("The server's opening over TCP (RFC 6455 §4.2)", .timeLimit(.minutes(5)))
+struct OpeningTests {
+  private static let upgrade =
+    "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+
+  private func answer(to request: String) throws -> (status: String, head: Set<String>, body: String) {
+    let server = try WebSocketServer.echo()
+    let client = try RawClient(port: server.port)
+    client.send(Array(request.utf8))
+    let text = String(decoding: client.read(), as: UTF8.self)
+    let parts = text.split(separator: "\r\n\r\n", maxSplits: 1, omittingEmptySubsequences: false)
+    let lines = parts[0].components(separatedBy: "\r\n")
+    return (lines[0], Set(lines.dropFirst()), parts.count > 1 ? String(parts[1]) : "")
+  }
+
+  @Test func `a request without an upgrade is told what is wanted (RFC 7231 §6.5.15)`() throws {
+    let answer = try answer(to: "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    #expect(answer.status == "HTTP/1.1 426 Upgrade Required")
+    #expect(
+      answer.head.isSuperset(of: ["Upgrade: websocket", "Connection: Upgrade, close", "Sec-WebSocket-Version: 13"]))
+    #expect(answer.body == "This is a WebSocket server. Connect with a WebSocket client.\n")
+  }
+
+  @Test func `HEAD is answered without a body`() throws {
+    let answer = try answer(to: "HEAD / HTTP/1.1\r\nHost: x\r\n\r\n")
+    #expect(answer.status == "HTTP/1.1 426 Upgrade Required")
+    #expect(answer.body == "")
+  }
+
+  @Test func `another version is refused with ours (§4.4)`() throws {
+    let answer = try answer(to: Self.upgrade + "Sec-WebSocket-Version: 8\r\n\r\n")
+    #expect(answer.status.hasPrefix("HTTP/1.1 426 "))
+    #expect(answer.head.contains("Sec-WebSocket-Version: 13"))
+  }
+
+  @Test(
+    "what is no request ends in 400",
+    arguments: ["GET /\r\n\r\n", "GET / HTTP/1.1\r\nUpgrade : websocket\r\n\r\n", "GET / HTTP/1.1\nHost: x\n\n"])
+  func malformed(request: String) throws {
+    #expect(try answer(to: request).status.hasPrefix("HTTP/1.1 400 "))
+  }
+
+  @Test("frames behind the request are the first messages, wherever the bytes are cut", arguments: [1, 3, 1000])
+  func glued(piece: Int) throws {
+    let server = try WebSocketServer.echo()
+    let client = try RawClient(port: server.port)
+    let key = MaskingKey(1, 2, 3, 4)
+    var frames: [UInt8] = []
+    for text in ["one", "two"] {
+      frames += [0x81, 0x80 | UInt8(text.utf8.count), 1, 2, 3, 4]
+      let octets = [key.octets.0, key.octets.1, key.octets.2, key.octets.3]
+      frames += text.utf8.enumerated().map { $1 ^ octets[$0 % 4] }
+    }
+    let all = Array((Self.upgrade + "Sec-WebSocket-Version: 13\r\n\r\n").utf8) + frames
+    for start in stride(from: 0, to: all.count, by: piece) {
+      client.send(Array(all[start..<min(start + piece, all.count)]))
+    }
+    let echoes = Frame.text("one").encoded() + Frame.text("two").encoded()
+    let received = client.read { $0.count > echoes.count && Array($0.suffix(echoes.count)) == echoes }
+    #expect(String(decoding: received, as: UTF8.self).hasPrefix("HTTP/1.1 101 Switching Protocols\r\n"))
+    #expect(Array(received.suffix(echoes.count)) == echoes)
+  }
+}
