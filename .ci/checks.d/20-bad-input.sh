@@ -2,14 +2,21 @@
 set -euo pipefail
 work=$(mktemp -d)
 python3 - "$work" <<'PY' &
-import socket, sys, threading, time
+import base64, hashlib, re, socket, sys, threading, time
 answers = {
     "no-http": b"220 mail.example ESMTP\r\n",
     "not-found": b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
     "wrong-accept": b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                     b"Sec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n\r\n",
     "silent": None,
+    "dead": "accept",
 }
+def accepted(request):
+    key = re.search(rb"Sec-WebSocket-Key: (\S+)", request).group(1)
+    digest = hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()
+    return (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Accept: " + base64.b64encode(digest) + b"\r\n\r\n")
+held = []
 def serve(name, answer):
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
@@ -19,10 +26,10 @@ def serve(name, answer):
     open(f"{sys.argv[1]}/{name}.ready", "w").close()
     while True:
         connection, _ = listener.accept()
-        connection.recv(4096)
+        request = connection.recv(4096)
         if answer is not None:
-            connection.sendall(answer)
-        threading.Thread(target=lambda c=connection: c.recv(1), daemon=True).start()
+            connection.sendall(accepted(request) if answer == "accept" else answer)
+        held.append(connection)
 closed = socket.socket()
 closed.bind(("127.0.0.1", 0))  # bound and not listening: connecting to it is refused
 with open(f"{sys.argv[1]}/refused", "w") as file:
@@ -30,15 +37,23 @@ with open(f"{sys.argv[1]}/refused", "w") as file:
 open(f"{sys.argv[1]}/refused.ready", "w").close()
 for name, answer in answers.items():
     threading.Thread(target=serve, args=(name, answer), daemon=True).start()
-time.sleep(60)
+time.sleep(600)
 PY
 peer=$!
 trap 'kill $peer 2>/dev/null || true; rm -rf "$work"' EXIT
 for case in no-http not-found wrong-accept silent refused; do
   for _ in $(seq 1200); do [[ -f $work/$case.ready ]] && break; sleep 0.05; done
   status=0
-  said=$(timeout 20 .build/debug/websocket connect "ws://127.0.0.1:$(cat "$work/$case")/" --connect-timeout 1 \
+  said=$(timeout 60 .build/debug/websocket connect "ws://127.0.0.1:$(cat "$work/$case")/" --connect-timeout 1 \
     2>&1 >/dev/null </dev/null) || status=$?
   echo "$case: exit $status: $said"
   [[ $status -eq 1 && $(wc -l <<<"$said") -eq 1 && -n $said ]]
 done
+
+# A server that opens and then says nothing any more is given up by its missing answers to pings.
+for _ in $(seq 1200); do [[ -f $work/dead.ready ]] && break; sleep 0.05; done
+status=0
+said=$(timeout 60 .build/debug/websocket connect "ws://127.0.0.1:$(cat "$work/dead")/" --ping-interval 0.2 --json \
+  2>/dev/null < <(sleep 10)) || status=$?
+echo "dead: exit $status: $said"
+[[ $status -eq 1 ]] && grep -q '"event":"close","code":1006' <<<"$said"

@@ -130,7 +130,7 @@ extension ConnectionDriver {
     case .needsMore:
       if handshake.isReadingRefusal, !wasRefused {
         let epoch = state.io.epoch
-        _ = loop.schedule(after: Self.refusalBodyTimeout) { [self] in connectTimedOut(epoch) }
+        state.io.refusalTimer = loop.schedule(after: Self.refusalBodyTimeout) { [self] in connectTimedOut(epoch) }
       }
     case .refused(let head, let body): refused(head, body, &state)
     case .accepted(let head, let subprotocol, let end):

@@ -24,10 +24,10 @@ extension ConnectionDriver {
     case .connecting: break
     case .open: if !state.machine.canSend { return .closing }
     }
+    // Those of the keepalive have a limit of their own.
     let limit = configuration.maximumPingsOutstanding
-    guard state.io.pings.count < limit else {
-      return .limitExceeded(.pings, size: state.io.pings.count + 1, limit: limit)
-    }
+    let waiting = state.io.pings.count { $0.completion != nil }
+    guard waiting < limit else { return .limitExceeded(.pings, size: waiting + 1, limit: limit) }
     return nil
   }
 
@@ -70,7 +70,8 @@ extension ConnectionDriver {
       switch state.io.liveness.act(at: loop.now, isPaused: !state.io.isReading) {
       case .nothing: break
       case .ping:
-        if state.io.pings.count >= configuration.maximumPingsOutstanding { dropOldestKeepalivePing(&state) }
+        let waiting = state.io.pings.count { $0.completion == nil }
+        if waiting >= configuration.maximumPingsOutstanding { dropOldestKeepalivePing(&state) }
         sendPing(nil, &state)
       case .idle: return (true, false)
       case .dead:

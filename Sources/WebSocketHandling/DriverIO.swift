@@ -93,6 +93,8 @@ struct DriverIO: ~Copyable, Sendable {
   var dial: (any DialAttempt)?
   var connectCompletion: Completion?
   var connectTimer: LoopTimer?
+  /// Bounds the time that a refusal's body takes.
+  var refusalTimer: LoopTimer?
   var closingTimer: LoopTimer?
   var times = ConnectionTimes()
   /// Set by the machine; the driver starts the timer.
@@ -470,6 +472,7 @@ extension DriverIO: ConnectionSink {
 
   mutating func cancelTimers() {
     if let timer = connectTimer.take() { loop.cancel(timer) }
+    if let timer = refusalTimer.take() { loop.cancel(timer) }
     if let timer = closingTimer.take() { loop.cancel(timer) }
     if let timer = livenessTimer.take() { loop.cancel(timer) }
   }

@@ -135,6 +135,28 @@ struct ReconnectingChatTests {
       chat.events() == [Timed(105_000, .message(ChatMessage(sender: "Bob", content: "welcome back")))])
   }
 
+  @Test func `R100: a server that falls silent is noticed by pings, after 20 s and 20 s by default`() throws {
+    let chat = try ManualChat()
+    chat.model.connectToChat()
+    let server = try chat.accept()
+    chat.manual.advance(by: .seconds(20))
+    server.send(frame: Frame(.pong, try server.readFrame().payload))
+    chat.manual.advance(by: .seconds(20))
+    #expect(try server.readFrame().opcode == .ping)
+    #expect(chat.events() == [Timed(0, .stateChanged(.connecting)), Timed(0, .stateChanged(.connected))])
+    chat.manual.advance(by: .seconds(20))
+    let dead = Failure.closed(
+      CloseRecord(code: .abnormalClosure, initiator: .local, isClean: false, transportEnd: .timedOut))
+    #expect(
+      chat.events() == [
+        Timed(60_000, .problem(dead)), Timed(60_000, .stateChanged(.waiting(attempt: 1, delay: .seconds(5)))),
+      ])
+    #expect(server.unread == [])
+    chat.manual.advance(by: .seconds(5))
+    _ = try chat.accept()
+    #expect(chat.events() == [Timed(65_000, .stateChanged(.connecting)), Timed(65_000, .stateChanged(.connected))])
+  }
+
   @Test func `disconnect closes with 1000 and is final`() throws {
     let chat = try ManualChat()
     chat.model.connectToChat()

@@ -7,6 +7,13 @@ struct Queue<Element> {
   var isEmpty: Bool { count == 0 }
   var first: Element? { isEmpty ? nil : ring[head] }
 
+  /// How many fulfil a condition.
+  func count(where condition: (Element) -> Bool) -> Int {
+    (0..<count).reduce(0) { sum, position in
+      ring[index(position)].map { condition($0) ? sum + 1 : sum } ?? sum
+    }
+  }
+
   private func index(_ position: Int) -> Int {
     let index = head + position
     return index < ring.count ? index : index - ring.count
