@@ -66,6 +66,8 @@ package final class ConnectionDriver: Sendable {
       return (result, mustDrain)
     }
     for wakeUp in wakeUps { wakeUp() }
+    // What they took made room.
+    if !wakeUps.isEmpty { resumeReading() }
     if mustDrain { executor.execute { [self] in drain() } }
     return result
   }

@@ -98,6 +98,23 @@ struct FloodTests {
     #expect(server.failures == [])
   }
 
+  @Test("a task that takes messages as large as the receive buffer gets all of them", arguments: [1, 100, 1 << 20])
+  func largeMessagesOneByOne(length: Int) async throws {
+    let frame = Frame(.binary, [UInt8](repeating: 1, count: length)).encoded()
+    let server = try ScriptedServer { connection in
+      try connection.open()
+      for _ in 0..<5 { try connection.send(frame) }
+      try connection.send(Frame.close(1000).encoded())
+      _ = try connection.readFrame()
+    }
+    let handler = makeHandler { $0.receiveBufferLimit = length }
+    try await handler.connect(request: request(server))
+    var lengths: [Int] = []
+    for try await message in handler.messages(of: WebSocketMessage.self) { lengths.append(message.data.count) }
+    #expect(lengths == Array(repeating: length, count: 5))
+    #expect(server.failures == [])
+  }
+
   @Test func `a send that waits for room ends with its task`() async throws {
     let gate = DispatchSemaphore(value: 0)
     let server = try ScriptedServer { connection in
