@@ -60,7 +60,8 @@ let package = Package(
     tests(
       "WebSocketServingTests",
       ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing", "WebSocketTesting"]),
-    tests("WebSocketHandlingTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling"]),
+    tests(
+      "WebSocketHandlingTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketTesting"]),
     tests(
       "WebSocketChatTests",
       ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketChat", "WebSocketTesting"]),

@@ -3,8 +3,6 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTransport
 
-private typealias Failure = EngineError.WebSocketError
-
 private func second(_ seconds: Int64) -> Instant { Instant(nanoseconds: seconds * 1_000_000_000) }
 
 private func closed(

@@ -48,6 +48,7 @@ extension TimeOut: CustomStringConvertible {
     case .close: "no closing handshake within the close time-out"
     case .pong: "no pong within its deadline"
     case .idle: "nothing received within the idle time-out"
+    case .outbox: "no connection as long as the message may wait for one"
     }
   }
 }

@@ -90,6 +90,8 @@ public enum TimeOut: Sendable, Hashable {
   case pong
   /// The idle time-out.
   case idle
+  /// The time that a message may wait for a connection.
+  case outbox
 }
 
 /// A limit of this endpoint.

@@ -1,0 +1,122 @@
+import Foundation
+import Testing
+import WebSocketCore
+import WebSocketHandling
+import WebSocketTesting
+
+@Suite("The outbox of the reconnecting session")
+struct SessionOutboxTests {
+  @Test func `what was sent while down goes out in order, before what is sent later`() throws {
+    let bench = Bench(.tenSeconds)
+    let first = try bench.opened()
+    first.reset()
+    bench.manual.settle()
+    _ = bench.take()
+    for number in 1...3 { bench.send("\(number)") }
+    bench.manual.advance(by: .seconds(10))
+    let second = try bench.open()
+    bench.send("4")
+    for number in 1...4 { #expect(try second.readMessage() == .text("\(number)")) }
+    #expect(
+      bench.take() == [.state(.connecting), .state(.connected)] + (1...4).map { .outcome("\($0)", .written) })
+  }
+
+  @Test func `count and bytes are bounded, and one message always fits`() {
+    let bench = Bench(outbox: OutboxLimits(messages: 2, bytes: 200))
+    bench.with { $0.setGate(isOpen: false) }
+    bench.start()
+    let large = String(repeating: "x", count: 500)
+    for text in [large, "a"] { bench.send(text) }
+    #expect(
+      bench.take() == [
+        .state(.held), .outcome("a", .dropped(.limitExceeded(.sendQueue, size: 500 + 64 + 1 + 64, limit: 200))),
+      ])
+    bench.stop()
+    #expect(bench.take() == [.outcome(large, .dropped(.cancelled)), .state(.stopped(.requested))])
+    bench.start()
+    for text in ["a", "b", "c"] { bench.send(text) }
+    #expect(
+      bench.take() == [
+        .state(.held), .outcome("c", .dropped(.limitExceeded(.sendQueue, size: 3, limit: 2))),
+      ])
+  }
+
+  @Test func `a message expires at its age exactly, and a send says so`() {
+    let bench = Bench(outbox: OutboxLimits(age: .seconds(5)))
+    bench.with { $0.setGate(isOpen: false) }
+    bench.start()
+    bench.send("a")
+    bench.manual.advance(by: .seconds(2))
+    bench.with { $0.send(message: "b") { bench.note("b", $0) } }
+    bench.manual.advance(by: .milliseconds(2_999))
+    #expect(bench.take() == [.state(.held)])
+    bench.manual.advance(by: .milliseconds(1))
+    #expect(bench.take() == [.outcome("a", .expired)])
+    bench.manual.advance(by: .seconds(2))
+    #expect(bench.take() == [.failed("b", .timedOut(.outbox))])
+    #expect(!bench.manual.hasTimers)
+  }
+
+  @Test func `a message for now is dropped without a connection`() throws {
+    let bench = Bench(.tenSeconds)
+    bench.start()
+    bench.send("early", .whenConnected)
+    let server = try bench.open()
+    bench.send("now", .whenConnected)
+    #expect(try server.readMessage() == .text("now"))
+    #expect(
+      bench.take() == [
+        .state(.connecting), .outcome("early", .dropped(.messageSendFailed("WebSocket is not connected"))),
+        .state(.connected), .outcome("now", .written),
+      ])
+  }
+
+  @Test func `a broken connection leaves in doubt what it was given; what may come twice is written again`() throws {
+    let bench = Bench(.tenSeconds)
+    let first = try bench.opened()
+    first.setWriteRoom(0)
+    bench.send("once")
+    bench.send("again", .again)
+    bench.send("now", .whenConnected)
+    bench.manual.settle()
+    first.reset()
+    let told = bench.take()
+    #expect(
+      told.filter { if case .outcome = $0 { true } else { false } } == [
+        .outcome("once", .maybeDelivered(reset)), .outcome("now", .maybeDelivered(reset)),
+      ])
+    bench.manual.advance(by: .seconds(10))
+    let second = try bench.open()
+    #expect(try second.readMessage() == .text("again"))
+    #expect(bench.take() == [.state(.connecting), .state(.connected), .outcome("again", .written)])
+  }
+
+  @Test func `a message in doubt that is not written again stays in doubt`() throws {
+    let bench = Bench(.tenSeconds, outbox: OutboxLimits(age: .seconds(5)))
+    let server = try bench.opened()
+    server.setWriteRoom(0)
+    bench.send("again", .again)
+    bench.manual.settle()
+    server.reset()
+    _ = bench.take()
+    bench.manual.advance(by: .seconds(5))
+    #expect(bench.take() == [.outcome("again", .maybeDelivered(reset))])
+  }
+
+  @Test func `stop sends what the connection was given before it closes`() throws {
+    let bench = Bench()
+    let server = try bench.opened()
+    server.setWriteRoom(0)
+    bench.send("last words")
+    bench.disconnect()
+    bench.manual.settle()
+    server.setWriteRoom(nil)
+    bench.manual.settle()
+    #expect(try server.readMessage() == .text("last words"))
+    try server.readClose()
+    server.sendClose(.normalClosure)
+    server.finish()
+    #expect(
+      bench.take() == [.state(.stopped(.requested)), .outcome("last words", .written), .ok("disconnect")])
+  }
+}
