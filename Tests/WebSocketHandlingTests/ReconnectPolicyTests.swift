@@ -1,6 +1,7 @@
 import Testing
 import WebSocketCore
 import WebSocketHandling
+import WebSocketTesting
 import WebSocketTransport
 
 private func second(_ seconds: Int64) -> Instant { Instant(nanoseconds: seconds * 1_000_000_000) }
@@ -173,5 +174,32 @@ struct ReconnectPolicyTests {
     #expect(
       tally.failed(closed(4009), in: .connection(uptime: .seconds(3)), at: second(0), randomBits: 0, rule: policy.rule)
         == .stop(.failed(closed(4009))))
+  }
+
+  @Test(
+    "a thousand clients that lose their server at once do not come back at once",
+    arguments: [(isBack: true, share: 0.05), (isBack: false, share: 0.1)])
+  func herd(isBack: Bool, share: Double) {
+    var generator = SeededGenerator(seed: 1)
+    let end = second(10)
+    var attempts: [Instant] = []
+    for _ in 0..<1_000 {
+      var tally = ReconnectTally(policy: ReconnectPolicy(), hasProvider: false)
+      var now = second(0)
+      var phase = ReconnectCause.Phase.connection(uptime: .seconds(60))
+      while case .wait(let delay, _) = tally.failed(closed(1006), in: phase, at: now, randomBits: generator.next()) {
+        now = now + delay
+        guard now < end else { break }
+        attempts.append(now)
+        if isBack { break }
+        phase = .attempt
+      }
+    }
+    attempts.sort()
+    let busiest = attempts.indices.map { first in
+      attempts[first...].prefix { $0 < attempts[first] + .milliseconds(100) }.count
+    }.max()
+    #expect(attempts.count >= 1_000)
+    #expect(Double(busiest ?? 0) <= share * Double(attempts.count))
   }
 }
