@@ -1,6 +1,6 @@
 // A client that allows itself every shortcut: what this kernel and this processor can do at most.
 //
-//   raw-client PORT s1|s2|s3a|s3b|s4 [COUNT]
+//   raw-client PORT s1|s2|s3a|s3b|s4 [COUNT] [--ca FILE]     with an authority's certificate: over TLS
 //
 // Prints one line of JSON; us, cpu, user, sys: microseconds per message; p50, p99: of a trip; kib: KiB per connection.
 #define _GNU_SOURCE
@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
-#include "frames.h"
+#include "channel.h"
 
 static uint16_t port;
 
@@ -68,8 +68,8 @@ static uint32_t random_bits(void) {
   return state >> 16;
 }
 
-// A connected socket behind the opening handshake, whose key is always the RFC's example.
-static int open_connection(void) {
+// A connection behind the opening handshake, whose key is always the RFC's example.
+static Channel open_connection(void) {
   static const char request[] =
       "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
       "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
@@ -78,16 +78,19 @@ static int open_connection(void) {
   int on = 1, descriptor = socket(AF_INET, SOCK_STREAM, 0);
   if (connect(descriptor, (struct sockaddr *)&address, sizeof address)) die("connect");
   setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (send(descriptor, request, sizeof request - 1, MSG_NOSIGNAL) != sizeof request - 1) die("send");
+  Channel channel = make_channel(descriptor);
+  if (tls && !(X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(channel.ssl), "127.0.0.1") && SSL_connect(channel.ssl) == 1))
+    die_of_tls("TLS handshake");
+  if (channel_write(&channel, (const uint8_t *)request, sizeof request - 1) != sizeof request - 1) die("send");
   char answer[1024] = "";
   for (size_t length = 0; length < 4 || memcmp(answer + length - 4, "\r\n\r\n", 4);) {
     // Nothing follows before the first message is sent, so whatever comes belongs to the answer.
-    ssize_t count = recv(descriptor, answer + length, sizeof answer - 1 - length, 0);
+    ssize_t count = channel_read(&channel, answer + length, sizeof answer - 1 - length);
     if (count <= 0) die("answer");
     length += count;
   }
   if (!strstr(answer, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")) die("Sec-WebSocket-Accept");
-  return descriptor;
+  return channel;
 }
 
 static int is_ascii(const uint8_t *octets, size_t count) {
@@ -108,10 +111,11 @@ static int is_ascii(const uint8_t *octets, size_t count) {
 // a long message straight into its own memory.
 static void exchange(const char *scenario, long count, long in_flight, int text, size_t size, size_t read_piece,
                      size_t write_piece) {
-  int descriptor = open_connection(), epoll = epoll_create1(0), blocked = 0, waits_to_write = 0;
+  Channel channel = open_connection();
+  int epoll = epoll_create1(0), blocked = 0, waits_to_write = 0, may_hold_more = 0;
   struct epoll_event event = {.events = EPOLLIN};
-  fcntl(descriptor, F_SETFL, O_NONBLOCK);
-  epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event);
+  fcntl(channel.descriptor, F_SETFL, O_NONBLOCK);
+  epoll_ctl(epoll, EPOLL_CTL_ADD, channel.descriptor, &event);
   uint8_t *payload = malloc(size), *message = malloc(size), *input = malloc(read_piece);
   uint8_t *output = malloc(write_piece + HEADER_MAX), header[HEADER_MAX];
   for (size_t i = 0; i < size; i++) payload[i] = 'a' + i % 26;
@@ -143,7 +147,7 @@ static void exchange(const char *scenario, long count, long in_flight, int text,
         }
         if (!filled) break;
       }
-      ssize_t sent = send(descriptor, output + written, filled - written, MSG_NOSIGNAL);
+      ssize_t sent = channel_write(&channel, output + written, filled - written);
       if (sent >= 0) {
         written += sent;
       } else if (errno == EAGAIN) {
@@ -155,13 +159,16 @@ static void exchange(const char *scenario, long count, long in_flight, int text,
     if (blocked != waits_to_write) {
       waits_to_write = blocked;
       event.events = EPOLLIN | (blocked ? EPOLLOUT : 0);
-      epoll_ctl(epoll, EPOLL_CTL_MOD, descriptor, &event);
+      epoll_ctl(epoll, EPOLL_CTL_MOD, channel.descriptor, &event);
     }
-    struct epoll_event news;
-    epoll_wait(epoll, &news, 1, -1);
+    // What lies decrypted in OpenSSL's memory is no news of the socket's.
+    struct epoll_event news = {.events = EPOLLIN};
+    if (!may_hold_more) epoll_wait(epoll, &news, 1, -1);
     if (!(news.events & EPOLLIN)) continue;
     int straight = header_count == header_needs && size - had >= read_piece;
-    ssize_t got = straight ? recv(descriptor, message + had, size - had, 0) : recv(descriptor, input, read_piece, 0);
+    size_t room = straight ? size - had : read_piece;
+    ssize_t got = channel_fill(&channel, straight ? message + had : input, room);
+    may_hold_more = tls && got == (ssize_t)room;
     if (got < 0 && errno == EAGAIN) continue;
     if (got <= 0) die("recv");
     for (size_t at = 0; at < (size_t)got;) {
@@ -188,9 +195,10 @@ static void exchange(const char *scenario, long count, long in_flight, int text,
 // One message at a time.
 static void ping_pong(long count) {
   enum { SIZE = 32, WARM_UP = 1000 };
-  int descriptor = open_connection(), epoll = epoll_create1(0);
+  Channel channel = open_connection();
+  int epoll = epoll_create1(0);
   struct epoll_event event = {.events = EPOLLIN}, news;
-  epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event);
+  epoll_ctl(epoll, EPOLL_CTL_ADD, channel.descriptor, &event);
   double *trips = malloc(count * sizeof *trips);
   uint8_t payload[SIZE], frame[HEADER_MAX + SIZE], echo[2 + SIZE];
   memset(payload, 'x', SIZE);
@@ -203,10 +211,10 @@ static void ping_pong(long count) {
     memcpy(frame + length, &key, 4);
     length += 4;
     mask_copy(frame + length, payload, SIZE, key, 0);
-    if (send(descriptor, frame, length + SIZE, MSG_NOSIGNAL) != length + SIZE) die("send");
+    if (channel_write(&channel, frame, length + SIZE) != length + SIZE) die("send");
     for (size_t had = 0; had < sizeof echo;) {
       epoll_wait(epoll, &news, 1, -1);
-      ssize_t got = recv(descriptor, echo + had, sizeof echo - had, 0);
+      ssize_t got = channel_read(&channel, echo + had, sizeof echo - had);
       if (got <= 0) die("recv");
       had += got;
     }
@@ -227,12 +235,18 @@ static void open_many(long count) {
   Mark start = mark();
   for (long number = 0; number < count; number++) {
     struct epoll_event event = {.events = EPOLLIN};
-    epoll_ctl(epoll, EPOLL_CTL_ADD, open_connection(), &event);
+    epoll_ctl(epoll, EPOLL_CTL_ADD, open_connection().descriptor, &event);
   }
   report("s4", count, start, NULL, (resident_kib() - before) / count);
 }
 
 int main(int argc, char **argv) {
+  if (argc > 3 && !strcmp(argv[argc - 2], "--ca")) {
+    prepare_tls();
+    if (!SSL_CTX_load_verify_file(tls, argv[argc - 1])) die_of_tls(argv[argc - 1]);
+    SSL_CTX_set_verify(tls, SSL_VERIFY_PEER, NULL);
+    argc -= 2;
+  }
   const char *scenario = argc > 2 ? argv[2] : "";
   long count = argc > 3 ? atol(argv[3]) : 0;
   port = argc > 1 ? atoi(argv[1]) : 0;
@@ -247,7 +261,7 @@ int main(int argc, char **argv) {
   } else if (!strcmp(scenario, "s4")) {
     open_many(count ? count : 1000);
   } else {
-    fprintf(stderr, "usage: raw-client PORT s1|s2|s3a|s3b|s4 [COUNT]\n");
+    fprintf(stderr, "usage: raw-client PORT s1|s2|s3a|s3b|s4 [COUNT] [--ca FILE]\n");
     return 2;
   }
 }

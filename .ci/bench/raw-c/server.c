@@ -1,6 +1,6 @@
 // An echo server that rewrites the stream in place: it drops the masks and sends what it read, one `send` per `recv`.
 //
-//   raw-server     prints its port and serves 127.0.0.1 until it is killed
+//   raw-server [--tls CERTIFICATE KEY]     prints its port and serves 127.0.0.1 until it is killed
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -8,14 +8,14 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#include "frames.h"
+#include "channel.h"
 #include "handshake.h"
 
 // Enough that headers which shrink, and one that was cut, find room before the input.
 enum { SLACK = 16, INPUT = 512 << 10, PENDING_MAX = 32 << 20 };
 
 typedef struct {
-  int descriptor;
+  Channel channel;
   int is_open;
   char *request;  // the opening handshake's, until it is complete
   size_t request_length;
@@ -34,7 +34,8 @@ static uint8_t memory[SLACK + INPUT];
 static uint8_t *const input = memory + SLACK;
 
 static void end(Connection *c) {
-  close(c->descriptor);
+  SSL_free(c->channel.ssl);
+  close(c->channel.descriptor);
   free(c->request);
   free(c->pending);
   free(c);
@@ -43,7 +44,7 @@ static void end(Connection *c) {
 // Sends, or keeps what the socket does not take; false when the connection is lost.
 static int put(Connection *c, const uint8_t *bytes, size_t count) {
   if (c->pending_start == c->pending_end && count) {
-    ssize_t sent = send(c->descriptor, bytes, count, MSG_NOSIGNAL);
+    ssize_t sent = channel_write(&c->channel, bytes, count);
     if (sent < 0 && errno != EAGAIN) return 0;
     if (sent > 0) {
       bytes += sent;
@@ -68,13 +69,13 @@ static int put(Connection *c, const uint8_t *bytes, size_t count) {
   uint32_t interest = (waiting < PENDING_MAX ? EPOLLIN : 0) | (waiting ? EPOLLOUT : 0);
   if (interest != c->interest) {
     struct epoll_event event = {.events = c->interest = interest, .data.ptr = c};
-    epoll_ctl(epoll, EPOLL_CTL_MOD, c->descriptor, &event);
+    epoll_ctl(epoll, EPOLL_CTL_MOD, c->channel.descriptor, &event);
   }
   return 1;
 }
 
 static int put_pending(Connection *c) {
-  ssize_t sent = send(c->descriptor, c->pending + c->pending_start, c->pending_end - c->pending_start, MSG_NOSIGNAL);
+  ssize_t sent = channel_write(&c->channel, c->pending + c->pending_start, c->pending_end - c->pending_start);
   if (sent < 0) return errno == EAGAIN;
   c->pending_start += sent;
   if (c->pending_start == c->pending_end) c->pending_start = c->pending_end = 0;
@@ -128,19 +129,28 @@ static int echo(Connection *c, size_t at, size_t count) {
     }
   }
   if (!put(c, start, out - start)) return 0;
-  if (c->closes && !c->in_payload) shutdown(c->descriptor, SHUT_WR);
+  if (c->closes && !c->in_payload) shutdown(c->channel.descriptor, SHUT_WR);
   return 1;
 }
 
 static int take(Connection *c) {
-  ssize_t count = recv(c->descriptor, input, INPUT, 0), at = 0;
-  if (count < 0 && errno == EAGAIN) return 1;
-  if (count <= 0) return 0;
-  if (!c->is_open && (at = open_connection(c, count)) < 0) return 0;
-  return at == count || echo(c, at, count);
+  ssize_t count, at;
+  do {
+    count = channel_fill(&c->channel, input, INPUT), at = 0;
+    if (count < 0 && errno == EAGAIN) return 1;
+    if (count <= 0) return 0;
+    if (!c->is_open && (at = open_connection(c, count)) < 0) return 0;
+    if (at < count && !echo(c, at, count)) return 0;
+  } while (count == INPUT);  // what lies decrypted in OpenSSL's memory is no news of the socket's
+  return 1;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (argc == 4 && !strcmp(argv[1], "--tls")) {
+    prepare_tls();
+    if (!SSL_CTX_use_certificate_chain_file(tls, argv[2]) || !SSL_CTX_use_PrivateKey_file(tls, argv[3], SSL_FILETYPE_PEM))
+      die_of_tls(argv[2]);
+  }
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t length = sizeof address;
   struct rlimit limit;
@@ -164,7 +174,8 @@ int main(void) {
         while ((descriptor = accept4(listener, NULL, NULL, SOCK_NONBLOCK)) >= 0) {
           setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
           c = calloc(1, sizeof *c);
-          c->descriptor = descriptor;
+          c->channel = make_channel(descriptor);
+          if (tls) SSL_set_accept_state(c->channel.ssl);
           event = (struct epoll_event){.events = EPOLLIN, .data.ptr = c};
           epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event);
         }
