@@ -5,4 +5,5 @@ if ! command -v valgrind >/dev/null; then
   apt-get update >/dev/null
   DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends valgrind >/dev/null
 fi
+.ci/peers/tls/headers  # the yardsticks speak TLS too
 .ci/bench/counts

@@ -50,6 +50,24 @@ struct VerificationTests {
     #expect(server.handshakeCount == 0)
   }
 
+  @Test func `a handler reads its files at its first connect, also where they have changed since another's`()
+    async throws
+  {
+    let files = try Certificates.shared.get()
+    let path = FileManager.default.temporaryDirectory.appendingPathComponent("authority-\(UUID().uuidString).pem").path
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    try FileManager.default.copyItem(atPath: files.path("authority.pem"), toPath: path)
+    let server = try server()
+    let earlier = try makeHandler { $0.trust = .file(path) }
+    try await earlier.connect(request: request(port: server.port))
+    try await earlier.disconnect()
+    try FileManager.default.removeItem(atPath: path)
+    try FileManager.default.copyItem(atPath: files.path("alone.pem"), toPath: path)
+    #expect(try await connectFailure(to: server) { $0.trust = .file(path) } == .tls(.unknownAuthority))
+    try await earlier.connect(request: request(port: server.port))
+    try await earlier.disconnect()
+  }
+
   @Test func `authorities come from a file, a directory or bytes; what cannot be read is told`() async throws {
     let server = try server()
     let files = try Certificates.shared.get()

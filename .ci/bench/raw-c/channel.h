@@ -6,9 +6,6 @@
 #include <sys/socket.h>
 #include "frames.h"
 
-// Four records: what OpenSSL reads from the socket at a time.
-enum { READ_AHEAD = 65 << 10 };
-
 typedef struct {
   int descriptor;
   SSL *ssl;
@@ -26,8 +23,7 @@ static void prepare_tls(void) {
   tls = SSL_CTX_new(TLS_method());
   SSL_CTX_set_min_proto_version(tls, TLS1_3_VERSION);
   SSL_CTX_set_mode(tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
-  SSL_CTX_set_read_ahead(tls, 1);
-  SSL_CTX_set_default_read_buffer_len(tls, READ_AHEAD);
+  SSL_CTX_set_read_ahead(tls, 1);  // one record: with more OpenSSL moves what it holds for each
 }
 
 static Channel make_channel(int descriptor) {

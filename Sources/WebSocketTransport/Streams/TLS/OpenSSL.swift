@@ -11,6 +11,13 @@ enum OpenSSL {
     }
   }
 
+  /// SHA-256.
+  static func digest(of bytes: [UInt8]) -> [UInt8] {
+    var digest = [UInt8](repeating: 0, count: 32)
+    _ = openssl_EVP_Digest(bytes, bytes.count, &digest, nil, openssl_EVP_sha256(), nil)
+    return digest
+  }
+
   /// An error of OpenSSL's.
   struct Failure {
     /// The reason code of an error of the TLS part; 0 for another part's.

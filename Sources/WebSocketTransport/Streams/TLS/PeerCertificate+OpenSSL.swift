@@ -62,10 +62,7 @@ extension PeerCertificate {
 
   /// The SHA-256 of a certificate's SubjectPublicKeyInfo.
   static func publicKeyDigest(of certificate: OpaquePointer) -> [UInt8] {
-    let key = encoded { openssl_i2d_X509_PUBKEY(openssl_X509_get_X509_PUBKEY(certificate), $0) }
-    var digest = [UInt8](repeating: 0, count: 32)
-    _ = openssl_EVP_Digest(key, key.count, &digest, nil, openssl_EVP_sha256(), nil)
-    return digest
+    OpenSSL.digest(of: encoded { openssl_i2d_X509_PUBKEY(openssl_X509_get_X509_PUBKEY(certificate), $0) })
   }
 
   /// What one of OpenSSL's encoders writes: asked for the length first, then for the bytes.

@@ -15,15 +15,16 @@ package final class TLSContext: @unchecked Sendable {
     var minimumVersion: TLSConfiguration.Version
     var maximumVersion: TLSConfiguration.Version?
 
-    /// Whether two uses may share one context: not where files are read that may change in between.
-    var isShareable: Bool {
+    /// The files that are read for it; nil where it is not known which, as with a directory.
+    fileprivate var files: [String]? {
+      var files: [String] = []
       switch trust {
-      case .file, .directory: return false
+      case .directory: return nil
+      case .file(let path): files.append(path)
       case .system, .pem, nil: break
       }
-      guard let identity else { return role == .client }
-      if case .pem = identity.certificates, case .pem = identity.key { return role == .client }
-      return false
+      for case .file(let path)? in [identity?.certificates, identity?.key] { files.append(path) }
+      return files
     }
   }
 
@@ -70,20 +71,30 @@ package final class TLSContext: @unchecked Sendable {
 
   // MARK: - Sharing
 
+  /// Settings, and what lay in their files: they may change.
+  private struct Key: Sendable, Hashable {
+    var settings: Settings
+    var digests: [[UInt8]?]
+  }
+
   private struct Weak: Sendable {
     weak var context: TLSContext?
   }
 
-  private static let pool = Lock<[Settings: Weak]>([:])
+  private static let pool = Lock<[Key: Weak]>([:])
 
   /// A context for these settings, shared with whoever uses the same at the moment: each costs memory and time.
   static func shared(_ settings: Settings) throws(TLSFailure) -> TLSContext {
-    guard settings.isShareable else { return try TLSContext(settings) }
-    if let known = pool.withLock({ $0[settings]?.context }) { return known }
+    try OpenSSL.load()
+    guard let files = settings.files else { return try TLSContext(settings) }
+    let key = Key(
+      settings: settings,
+      digests: files.map { FileManager.default.contents(atPath: $0).map { OpenSSL.digest(of: Array($0)) } })
+    if let known = pool.withLock({ $0[key]?.context }) { return known }
     let made = try TLSContext(settings)
     pool.withLock { pool in
       pool = pool.filter { $0.value.context != nil }
-      pool[settings] = Weak(context: made)
+      pool[key] = Weak(context: made)
     }
     return made
   }

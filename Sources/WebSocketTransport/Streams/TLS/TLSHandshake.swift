@@ -72,7 +72,8 @@ final class TLSHandshake: DialAttempt, TransportHandler {
     switch result {
     case nil: break
     case .failure(let failure): finish(failure)
-    case .success: judge(transport.proof())
+    case .success:
+      judge(transport.proof(withKeys: !policy.pinnedKeys.isEmpty, withChain: policy.hook != nil))
     }
   }
 

@@ -19,11 +19,14 @@ struct TLSSession: ~Copyable, @unchecked Sendable {
     case ended(TransportEnd)
   }
 
+  /// What is read from the base at a time, in bytes: four records.
+  static let readBytes = 64 << 10
+
   private let ssl: OpaquePointer
   private let wire: UnsafeMutablePointer<tls_wire>
   private let context: TLSContext
-  /// Records that were lent and not used.
-  private var held = ByteBuffer()
+  /// Records that were read and are not decrypted.
+  private var input = ByteBuffer()
 
   private init(_ context: TLSContext, _ prepare: (OpaquePointer) -> Bool) throws(TLSFailure) {
     let wire = UnsafeMutablePointer<tls_wire>.allocate(capacity: 1)
@@ -116,10 +119,11 @@ struct TLSSession: ~Copyable, @unchecked Sendable {
   private mutating func call(_ body: (OpaquePointer) -> Int32) -> Int32 {
     // OpenSSL judges a result by this thread's queue of errors, which others may have left full.
     openssl_ERR_clear_error()
-    guard wire.pointee.input_count == 0, !held.isEmpty else { return body(ssl) }
-    lend(held.readable)
+    let records = input.readable
+    wire.pointee.input = records.bindMemory(to: UInt8.self).baseAddress
+    wire.pointee.input_count = records.count
     let result = body(ssl)
-    held.consume(held.count - wire.pointee.input_count)
+    input.consume(records.count - wire.pointee.input_count)
     wire.pointee.input_count = 0
     return result
   }
@@ -145,18 +149,17 @@ struct TLSSession: ~Copyable, @unchecked Sendable {
 
   // MARK: - Records
 
-  /// Lends records of the peer's until ``keepLent()``.
-  func lend(_ bytes: UnsafeRawBufferPointer) {
-    wire.pointee.input = bytes.bindMemory(to: UInt8.self).baseAddress
-    wire.pointee.input_count = bytes.count
+  /// Reads records of the peer's, as many as are there at once.
+  mutating func readRecords(from base: any Transport) -> ReadOutcome {
+    let room = UnsafeMutableRawBufferPointer(start: input.reserve(Self.readBytes), count: Self.readBytes)
+    let outcome = base.read(into: room)
+    if case .bytes(let count) = outcome { input.commit(count) }
+    return outcome
   }
 
-  /// Copies what is left of the lent records, whose memory is used otherwise now.
-  mutating func keepLent() {
-    let count = wire.pointee.input_count
-    guard count > 0 else { return }
-    held.append(UnsafeRawBufferPointer(start: wire.pointee.input, count: count))
-    wire.pointee.input_count = 0
+  /// Gives the memory for records back unless some wait: an idle connection has no use for it.
+  mutating func releaseInput() {
+    if input.isEmpty { input.removeAll() }
   }
 
   /// Records to be written, valid until the next step.

@@ -23,12 +23,8 @@ package final class TLSTransport: Transport, TransportHandler {
     var wantsFinish = false
   }
 
-  /// What is read from the base at a time, in bytes: four records.
-  private static let readBytes = 64 << 10
-  /// The most that one record holds, in bytes (RFC 8446 §5.1).
-  private static let recordBytes = 16 << 10
-  /// What is encrypted at a time, in bytes.
-  private static let writeBytes = 64 << 10
+  /// What is encrypted at a time, in bytes: five records, so that a piece of 64 KiB and its headers leave together.
+  private static let writeBytes = 80 << 10
 
   private let base: any Transport
   private let loop: any EventLoop
@@ -91,24 +87,21 @@ package final class TLSTransport: Transport, TransportHandler {
   /// Takes the handshake as far as the base allows; nil: it goes on when the base is ready.
   func handshake() -> Result<Void, TLSFailure>? {
     state.withLock { state in
-      withUnsafeTemporaryAllocation(byteCount: Self.readBytes, alignment: 16) { records in
-        // Inside, while the memory that was lent is still there.
-        defer { state.session.keepLent() }
-        while true {
-          let step = state.session.handshake()
-          // Also where it failed: the peer is told why.
-          let unwritten = flush(&state)
-          switch step {
-          case .done: return .success(())
-          case .ended(.tls(let failure)): return .failure(failure)
-          case .ended: return .failure(.connectionEnded)
-          case .needsOutput: if unwritten != nil { return nil }
-          case .needsInput:
-            switch base.read(into: records) {
-            case .bytes(let count): state.session.lend(UnsafeRawBufferPointer(rebasing: records[..<count]))
-            case .wouldBlock: return nil
-            case .end: return .failure(.connectionEnded)
-            }
+      defer { state.session.releaseInput() }
+      while true {
+        let step = state.session.handshake()
+        // Also where it failed: the peer is told why.
+        let unwritten = flush(&state)
+        switch step {
+        case .done: return .success(())
+        case .ended(.tls(let failure)): return .failure(failure)
+        case .ended: return .failure(.connectionEnded)
+        case .needsOutput: if unwritten != nil { return nil }
+        case .needsInput:
+          switch state.session.readRecords(from: base) {
+          case .bytes: break
+          case .wouldBlock: return nil
+          case .end: return .failure(.connectionEnded)
           }
         }
       }
@@ -121,9 +114,8 @@ package final class TLSTransport: Transport, TransportHandler {
     state.withLock { state in
       if let end = state.end { return .end(end) }
       mayReadOn.store(false, ordering: .relaxed)
-      let count = withUnsafeTemporaryAllocation(byteCount: Self.readBytes, alignment: 16) { records in
-        decrypt(into: buffer, through: records, &state)
-      }
+      let count = decrypt(into: buffer, &state)
+      state.session.releaseInput()
       _ = flush(&state)
       if let resumption = state.session.takeResumption() { onResumption(resumption) }
       if count > 0 { return .bytes(count) }
@@ -132,10 +124,7 @@ package final class TLSTransport: Transport, TransportHandler {
   }
 
   /// Fills the buffer as far as there is something; what came of the stream stands in the state.
-  private func decrypt(
-    into buffer: UnsafeMutableRawBufferPointer, through records: UnsafeMutableRawBufferPointer, _ state: inout State
-  ) -> Int {
-    defer { state.session.keepLent() }
+  private func decrypt(into buffer: UnsafeMutableRawBufferPointer, _ state: inout State) -> Int {
     var filled = 0
     var mayHoldMore = true
     while filled < buffer.count {
@@ -143,16 +132,8 @@ package final class TLSTransport: Transport, TransportHandler {
       case .done(let count): filled += count
       case .needsInput:
         guard mayHoldMore else { return filled }
-        // What is read is decrypted at once: what had no room in the buffer would have to be copied.
-        let room = min(buffer.count - filled, records.count)
-        guard filled == 0 || room >= Self.recordBytes else {
-          mayReadOn.store(true, ordering: .relaxed)
-          return filled
-        }
-        switch base.read(into: UnsafeMutableRawBufferPointer(rebasing: records[..<max(room, Self.recordBytes)])) {
-        case .bytes(let count):
-          state.session.lend(UnsafeRawBufferPointer(rebasing: records[..<count]))
-          mayHoldMore = count >= room || base.peerHasFinished
+        switch state.session.readRecords(from: base) {
+        case .bytes(let count): mayHoldMore = count == TLSSession.readBytes || base.peerHasFinished
         case .wouldBlock: return filled
         case .end(.finished):
           // Only close_notify ends the stream; TCP's end could be anybody's doing (RFC 8446 §6.1).
@@ -264,12 +245,13 @@ package final class TLSTransport: Transport, TransportHandler {
   /// Whether the session that was resumed serves again: TLS 1.2 brings no new one each time.
   var mayResumeAgain: Bool { state.withLock { $0.session.isResumed && $0.session.version == "TLSv1.2" } }
 
-  /// What the server shows for itself.
-  func proof() -> TLSProof {
+  /// What the server shows for itself; keys and chain only where they are asked for, since reading them takes time.
+  func proof(withKeys: Bool, withChain: Bool) -> TLSProof {
     state.withLock { state in
       TLSProof(
         applicationProtocol: state.session.applicationProtocol, verdict: state.session.verdict,
-        keys: state.session.provedKeys, chain: state.session.chain, isResumed: state.session.isResumed)
+        keys: withKeys ? state.session.provedKeys : [], chain: withChain ? state.session.chain : [],
+        isResumed: state.session.isResumed)
     }
   }
 }
