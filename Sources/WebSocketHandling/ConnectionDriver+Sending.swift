@@ -167,7 +167,11 @@ extension ConnectionDriver {
     if !(isInCallbacks && runsInline), !state.io.flushIsScheduled {
       state.io.flushIsScheduled = true
       _ = loop.schedule(after: Self.corkLimit) { [self] in
-        self.state.withLock { $0.io.flushIsScheduled = false }
+        self.state.withLock { state in
+          state.io.flushIsScheduled = false
+          // A task that asks no more must not hold sends back.
+          state.io.isPulled = false
+        }
         pump()
       }
     }

@@ -24,7 +24,7 @@ public struct HandlerConfiguration: Sendable {
   public var limits = ConnectionLimits()
   /// The most that may wait to be sent, in bytes: payload plus 64 for each message.
   ///
-  /// Default: 16 MiB.
+  /// Default: 16 MiB, as much as the largest message that a peer with the same limits takes.
   ///
   /// A send is refused as ``EngineError/WebSocketError/limitExceeded(_:size:limit:)`` when something waits and the
   /// limit would be passed; one message up to the message limit always fits an empty queue.
@@ -37,7 +37,7 @@ public struct HandlerConfiguration: Sendable {
   public var sendQueueLowMark = 4 << 20
   /// The most that is kept of complete messages nobody has asked for, in bytes: payload plus 64 each.
   ///
-  /// Default: 1 MiB.
+  /// Default: 1 MiB, what a fast local network delivers in about ten milliseconds: enough to keep the application busy.
   ///
   /// Above it the socket is not read until half of it is consumed, so that TCP holds the peer back. What is in a
   /// callback that has not returned counts too. As many receives may wait as 64 bytes go into it: 16,384; one more
@@ -45,7 +45,9 @@ public struct HandlerConfiguration: Sendable {
   public var receiveBufferLimit = 1 << 20
   /// The most pings that wait for their pong.
   ///
-  /// Default: 16.
+  /// Default: 16, so that a peer which never answers costs little memory; one more fails as ``Limit/pings``.
+  ///
+  /// Pings of the keepalive count for themselves.
   public var maximumPingsOutstanding = 16
   /// Pings that find dead connections, where a request does not bring its own.
   ///

@@ -115,7 +115,7 @@ struct AddressTests {
     ])
     let handler = makeHandler(environment: resolver.environment)
     let url = try #require(URL(string: "ws://name.example/"))
-    let error = await failure { () throws(Failure) in try await handler.connect(request: NetworkRequest(url: url)) }
+    let error = await failure { () throws(Failure) in try await handler.connect(request: request(url)) }
     guard case .unreachable(let address, let errorNumber, _) = error else {
       Issue.record("expected an unreachable server, got \(String(describing: error))")
       return

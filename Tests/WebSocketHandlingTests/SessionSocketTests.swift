@@ -16,7 +16,8 @@ struct SessionSocketTests {
       if case .stopped = new { state.finish() }
     }
     var changes = states.makeAsyncIterator()
-    try await session.connect(request: NetworkRequest(url: server.url))
+    try await session.connect(
+      request: NetworkRequest(url: server.url, connectTimeout: .seconds(240), closeTimeout: .seconds(240)))
     #expect(await changes.next() == .connecting)
     #expect(await changes.next() == .connected)
     try await echo("first", session)

@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 import WebSocketCore
 import WebSocketHandling
@@ -233,9 +234,12 @@ private final class SessionWalk {
 
 @Suite("The reconnecting session on random walks")
 struct SessionWalkTests {
+  /// Fewer where each costs more: under a sanitizer.
+  private static let walks = ProcessInfo.processInfo.environment["SESSION_WALKS"].flatMap(UInt64.init) ?? 2_000
+
   @Test func `one attempt at a time, no event after the end, one honest outcome for each message`() {
     var events: Set<SessionWalk.Kind> = []
-    for seed in 0..<2_000 as Range<UInt64> {
+    for seed in 0..<Self.walks {
       let walk = SessionWalk(seed: seed)
       let faults: [String] = walk.faults(afterSteps: 120)
       guard faults.isEmpty else {

@@ -4,6 +4,12 @@ import WebSocketHandling
 import WebSocketServing
 import WebSocketTesting
 
+/// A request whose time-outs a slow machine does not reach.
+private func patient(_ url: URL, subprotocols: [String] = []) -> NetworkRequest {
+  NetworkRequest(
+    url: url, subprotocols: subprotocols, connectTimeout: .seconds(240), closeTimeout: .seconds(240))
+}
+
 /// A handler connected to a server, with its calls as async functions.
 private struct Client {
   let handler = DefaultWebSocketHandler(logger: DefaultLogger(minimumLevel: .error))
@@ -44,7 +50,7 @@ struct EchoTests {
   func binaryComesBack(length: Int) async throws {
     let server = try WebSocketServer.echo()
     let client = Client()
-    try await client.connect(NetworkRequest(url: server.url))
+    try await client.connect(patient(server.url))
     let message = WebSocketMessage.binary(Data((0..<length).map { UInt8(truncatingIfNeeded: $0) }))
     try await client.send(message)
     #expect(try await client.receive() == message)
@@ -55,7 +61,7 @@ struct EchoTests {
   func textComesBack(length: Int) async throws {
     let server = try WebSocketServer.echo()
     let client = Client()
-    try await client.connect(NetworkRequest(url: server.url))
+    try await client.connect(patient(server.url))
     let message = WebSocketMessage.text(
       String(repeating: "é", count: length / 2) + String(repeating: "x", count: length % 2))
     try await client.send(message)
@@ -67,7 +73,7 @@ struct EchoTests {
     let (records, continuation) = AsyncStream.makeStream(of: CloseRecord.self)
     let server = try WebSocketServer { connection in connection.onClose { continuation.yield($0) } }
     let client = Client()
-    try await client.connect(NetworkRequest(url: server.url))
+    try await client.connect(patient(server.url))
     try await client.disconnect()
     var iterator = records.makeAsyncIterator()
     let record = await iterator.next()
@@ -79,7 +85,7 @@ struct EchoTests {
   @Test func `the first subprotocol of the client's that the server speaks is chosen`() async throws {
     let server = try WebSocketServer.echo(subprotocols: ["one", "two"])
     let client = Client()
-    try await client.connect(NetworkRequest(url: server.url, subprotocols: ["three", "two", "one"]))
+    try await client.connect(patient(server.url, subprotocols: ["three", "two", "one"]))
     #expect(client.handler.handshake?.subprotocol == "two")
     try await client.disconnect()
   }
@@ -88,7 +94,7 @@ struct EchoTests {
     let (joined, continuation) = AsyncStream.makeStream(of: Void.self)
     let server = try LoopbackServer(.room) { _ in continuation.yield() }
     let clients = [Client(), Client()]
-    for client in clients { try await client.connect(NetworkRequest(url: server.url)) }
+    for client in clients { try await client.connect(patient(server.url)) }
     var iterator = joined.makeAsyncIterator()
     for _ in clients { await iterator.next() }
     try await clients[0].send(.text("hello"))
@@ -100,7 +106,7 @@ struct EchoTests {
     let (joined, continuation) = AsyncStream.makeStream(of: Void.self)
     let server = try LoopbackServer { _ in continuation.yield() }
     let client = Client()
-    try await client.connect(NetworkRequest(url: server.url))
+    try await client.connect(patient(server.url))
     var iterator = joined.makeAsyncIterator()
     await iterator.next()
     server.dropAll()
@@ -117,13 +123,13 @@ struct EchoTests {
     server.refuse(status: 503)
     let client = Client()
     await #expect {
-      try await client.connect(NetworkRequest(url: server.url))
+      try await client.connect(patient(server.url))
     } throws: { error in
       guard case .handshakeRefused(let refusal) = error as? EngineError.WebSocketError else { return false }
       return refusal.status == 503
     }
     server.accept()
-    try await client.connect(NetworkRequest(url: server.url))
+    try await client.connect(patient(server.url))
     try await client.disconnect()
   }
 
