@@ -2,5 +2,5 @@
 # leaves resident says nothing there. Leaks are counted by tests of their own. lld, since the default linker warns of the
 # sanitizer's sections.
 set -euo pipefail
-SESSION_WALKS=300 ASAN_OPTIONS=detect_leaks=0 timeout 1500 \
+SANITIZER=address SESSION_WALKS=300 ASAN_OPTIONS=detect_leaks=0 timeout 1500 \
   swift test --sanitize address --scratch-path .build-asan -Xswiftc -use-ld=lld --skip 'a flood of 1 GB'
