@@ -31,7 +31,9 @@ struct FloodTests {
       let error = await failure { () throws(Failure) in try await handler?.disconnect() }
       guard error == .timedOut(.close) || error == nil else { fatalError("\(String(describing: error))") }
       let grown = residentBytes() - before
-      guard grown < (1 << 20) + Self.slack || !isCounted else { fatalError("\(grown) bytes more are resident at the end") }
+      guard grown < (1 << 20) + Self.slack || !isCounted else {
+        fatalError("\(grown) bytes more are resident at the end")
+      }
       handler = nil
     }
   }
