@@ -68,7 +68,7 @@ struct HandshakeFaultTests {
       if error != .handshakeRefused(refusalWithoutBody) { return }
     }
     let open = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count
-    #expect(open < 150, "\(open) descriptors are open")
+    #expect(open < 200, "\(open) descriptors are open")
   }
 
   private var refusalWithoutBody: HandshakeRefusal {
