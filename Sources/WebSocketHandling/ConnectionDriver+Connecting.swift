@@ -24,6 +24,8 @@ extension ConnectionDriver {
       state.io.connectCompletion = completion
       state.io.times = times
       let epoch = state.io.epoch
+      state.io.observer?.beginsConnect(at: loop.now)
+      state.io.tell(.opening(host: endpoint.host, port: endpoint.port, isSecure: endpoint.isSecure))
       state.io.connectTimer = loop.schedule(after: times.connectTimeout) { [self] in connectTimedOut(epoch) }
       return epoch
     }
@@ -33,6 +35,7 @@ extension ConnectionDriver {
     DispatchQueue.global().async { [self] in
       do throws(TLSFailure) {
         try tls.prepare()
+        perform { if isConnecting($0, epoch) { $0.io.observer?.ends(\.tls, at: loop.now) } }
         resolve(endpoint, epoch)
       } catch {
         failConnect(.tls(error), epoch)
@@ -62,6 +65,7 @@ extension ConnectionDriver {
   private func dial(_ addresses: [SocketAddress], _ endpoint: Endpoint, _ epoch: Int) {
     perform { state in
       guard isConnecting(state, epoch) else { return }
+      state.io.observer?.ends(\.resolve, at: loop.now)
       state.io.dial = environment.dialer.dial(addresses, on: loop) { [self] result in
         switch result {
         case .success(let transport) where endpoint.isSecure: secure(transport, endpoint, epoch)
@@ -81,6 +85,7 @@ extension ConnectionDriver {
   private func secure(_ transport: any Transport, _ endpoint: Endpoint, _ epoch: Int) {
     let isWanted = perform { state in
       guard isConnecting(state, epoch) else { return false }
+      state.io.observer?.ends(\.tcp, at: loop.now)
       state.io.dial = tls.connect(
         over: transport, host: endpoint.host, port: endpoint.port, on: loop,
         runHook: { [self] hook in perform { $0.io.callbacks.append(.hook(hook)) } },
@@ -99,6 +104,7 @@ extension ConnectionDriver {
   private func begin(_ transport: any Transport, _ endpoint: Endpoint, _ epoch: Int) {
     let isWanted = perform { state in
       guard isConnecting(state, epoch) else { return false }
+      state.io.observer?.ends(endpoint.isSecure ? \.tls : \.tcp, at: loop.now)
       state.io.dial = nil
       let key = HandshakeKey(randomBytes: environment.random.bytes(HandshakeKey.byteCount))
       let handshake = ClientHandshake(endpoint.handshake, key: key)
@@ -134,9 +140,14 @@ extension ConnectionDriver {
       }
     case .refused(let head, let body): refused(head, body, &state)
     case .accepted(let head, let subprotocol, let end):
-      state.io.answer = HandshakeAnswer(
+      let answer = HandshakeAnswer(
         status: head.status, headers: head.fields, subprotocol: subprotocol,
         tls: (state.io.transport as? TLSTransport)?.agreement)
+      state.io.answer = answer
+      if let observer = state.io.observer {
+        observer.ends(\.handshake, at: loop.now)
+        state.io.tell(.opened(answer, observer.opened()))
+      }
       open(&state)
       state.io.callbacks.append(.log(.info, "WebSocket connected"))
       if let completion = state.io.connectCompletion.take() {
@@ -200,6 +211,8 @@ extension ConnectionDriver {
     state.io.cancelTimers()
     state.io.phase = .never
     state.io.epoch += 1
+    state.io.observer?.failed()
+    state.io.tell(.failed(error))
     if let completion = state.io.connectCompletion.take() { fail(completion, error, &state) }
     for completion in state.io.outgoing.removeAll() {
       state.io.callbacks.append(.fail(completion, error))
@@ -290,4 +303,16 @@ extension ConnectionDriver {
 
   /// The server's answer to the opening handshake of the current or last connection.
   package var answer: HandshakeAnswer? { state.withLock { $0.io.answer } }
+
+  /// What was counted and what waits; nil where nobody asked for it.
+  package var metrics: HandlerMetrics? {
+    state.withLock { state in
+      guard var metrics = state.io.observer?.metrics else { return nil }
+      metrics.sendQueueMessages = state.io.outgoing.messageCount
+      metrics.sendQueueBytes = state.io.outgoing.cost - state.io.outgoing.messageCount * messageOverhead
+      metrics.receiveBufferBytes = state.io.undelivered
+      metrics.roundTripTimes = state.io.roundTrips
+      return metrics
+    }
+  }
 }

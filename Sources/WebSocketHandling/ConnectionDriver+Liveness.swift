@@ -34,7 +34,7 @@ extension ConnectionDriver {
   private func sendPing(_ completion: PingCompletion?, _ state: inout State) {
     let payload = environment.random.bytes(8)
     state.io.pings.append(DriverIO.OutstandingPing(payload: payload, sentAt: loop.now, completion: completion))
-    state.io.outgoing.append(.ping, .bytes(payload), random: environment.random, completion: nil)
+    state.io.sendControlFrame(.ping, payload)
   }
 
   /// The times of the pongs of the current or last connection.

@@ -77,7 +77,7 @@ extension ConnectionDriver {
       guard
         state.io.outgoing.appendBorrowed(kind.opcode, bytes, random: environment.random, completion: completion)
       else { return (false, false) }
-      noteGrowth(&state)
+      noteGrowth(kind, bytes: bytes.count, &state)
       return (true, writeUnlessCorked(&state, isAwaited: completion != nil))
     }
     if mustPump { pump() }
@@ -88,12 +88,14 @@ extension ConnectionDriver {
   private func enqueue(
     _ kind: MessageKind, _ payload: Payload, _ completion: Completion?, _ state: inout State
   ) -> Bool {
+    let bytes = payload.count
     state.io.outgoing.append(kind.opcode, payload, random: environment.random, completion: completion)
-    noteGrowth(&state)
+    noteGrowth(kind, bytes: bytes, &state)
     return writeUnlessCorked(&state, isAwaited: completion != nil)
   }
 
-  private func noteGrowth(_ state: inout State) {
+  private func noteGrowth(_ kind: MessageKind, bytes: Int, _ state: inout State) {
+    if state.io.observer != nil { state.io.tellSent(kind.opcode, bytes: bytes) }
     state.io.liveness.sawMessage(at: loop)
     if state.io.outgoing.cost > configuration.sendQueueLowMark { state.io.isAboveLowMark = true }
   }
@@ -209,7 +211,7 @@ extension ConnectionDriver {
     if state.io.latePong != nil, state.io.outgoing.isEmpty, let payload = state.io.latePong.take(),
       state.machine.canSend
     {
-      state.io.outgoing.append(.pong, .bytes(payload), random: environment.random, completion: nil)
+      state.io.sendControlFrame(.pong, payload)
     }
   }
 

@@ -177,6 +177,7 @@ package final class ConnectionDriver: Sendable {
     case .pinged(let completion, let result): completion(result)
     case .log(let level, let text):
       logger.log(file: #fileID, function: #function, line: #line, logLevel: level, text)
+    case .event(let event): configuration.onEvent?(event)
     case .sendQueueLow: roomObserver.withLock { $0 }?()
     case .ended(let record): endObserver.withLock { $0 }?(record)
     }

@@ -171,6 +171,12 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
   /// How long the pongs of the current or last connection took.
   public var roundTripTimes: RoundTripTimes { driver.roundTripTimes }
 
+  /// What was counted so far, and what waits now.
+  ///
+  /// Nil where the configuration asks for neither ``HandlerConfiguration/countsTraffic`` nor
+  /// ``HandlerConfiguration/onEvent``.
+  public var metrics: HandlerMetrics? { driver.metrics }
+
   /// The next message where one is kept; for the async layer, which then need not suspend.
   func takeMessage() -> WebSocketMessage? { driver.takeMessage() }
 

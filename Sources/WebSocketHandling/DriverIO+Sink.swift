@@ -3,7 +3,9 @@ import WebSocketCore
 import WebSocketTransport
 
 extension DriverIO: ConnectionSink {
-  mutating func dataFrameBegan(_ header: FrameHeader) {}
+  mutating func dataFrameBegan(_ header: FrameHeader) {
+    if let observer { observer.received(header.opcode, bytes: header.payloadLength) }
+  }
 
   mutating func payload(_ range: Range<Int>) {
     if isDirect {
@@ -27,6 +29,7 @@ extension DriverIO: ConnectionSink {
     if !assembly.isEmpty {
       assemblePiece()
       expectsLong = assembly.count >= Self.longBytes
+      if observer != nil { tellReceived(.messageReceived(kind, bytes: assembly.count)) }
       if lendsInput {
         lent.append(LentMessage(kind: kind, range: nil))
         lentPayloads.append(assembly.takeData())
@@ -46,6 +49,7 @@ extension DriverIO: ConnectionSink {
   }
 
   private mutating func take(_ kind: MessageKind, _ range: Range<Int>) {
+    if observer != nil { tellReceived(.messageReceived(kind, bytes: range.count)) }
     if lendsInput {
       lent.append(LentMessage(kind: kind, range: range))
     } else {
@@ -68,12 +72,17 @@ extension DriverIO: ConnectionSink {
   }
 
   mutating func controlFrame(_ opcode: Opcode, payload: [UInt8]) {
+    observer?.received(opcode, bytes: payload.count)
     switch opcode {
-    case .ping: observe(.ping(payload), bytes: payload.count)
+    case .ping:
+      tellReceived(.pingReceived(bytes: payload.count))
+      observe(.ping(payload), bytes: payload.count)
     case .pong:
       let roundTrip = acknowledge(payload)
+      tellReceived(.pongReceived(bytes: payload.count, roundTrip: roundTrip))
       observe(.pong(payload, roundTrip: roundTrip), bytes: payload.count)
     case .close:
+      tellClosing(by: .peer)
       // RFC 6455 §5.5.1: what has begun is finished, what has not is not begun any more.
       for completion in outgoing.dropUnstarted() { failedAtClose.append(completion) }
     case .continuation, .text, .binary: break
@@ -115,13 +124,18 @@ extension DriverIO: ConnectionSink {
       deferredClose = payload
       return
     }
+    sendControlFrame(opcode, payload)
+  }
+
+  /// Queues a control frame of ours.
+  mutating func sendControlFrame(_ opcode: Opcode, _ payload: [UInt8]) {
     outgoing.append(opcode, .bytes(payload), random: random, completion: nil)
+    if observer != nil { tellSent(opcode, bytes: payload.count) }
   }
 
   /// Lets the Close follow that waited for the messages before it.
   mutating func writeDeferredClose() {
-    guard let payload = deferredClose.take() else { return }
-    outgoing.append(.close, .bytes(payload), random: random, completion: nil)
+    if let payload = deferredClose.take() { sendControlFrame(.close, payload) }
   }
 
   mutating func startClosingTimer() { wantsClosingTimer = true }
@@ -146,6 +160,8 @@ extension DriverIO: ConnectionSink {
     wakeRoomWaiters()
     if !record.isClean { callbacks.append(.log(.error, error.description)) }
     callbacks.append(.log(.info, "WebSocket disconnected"))
+    observer?.ended(isClean: record.isClean)
+    tell(.closed(record))
     callbacks.append(.ended(record))
     for completion in disconnects {
       if record.isClean {

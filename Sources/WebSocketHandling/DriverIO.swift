@@ -27,6 +27,7 @@ enum Callback: Sendable {
   indirect case pinged(PingCompletion, Result<Duration, EngineError.WebSocketError>)
   case log(LogLevel, String)
   case sendQueueLow
+  indirect case event(HandlerEvent)
   indirect case ended(CloseRecord)
 
   /// What the callback counts for as long as it has not returned.
@@ -34,6 +35,7 @@ enum Callback: Sendable {
     switch self {
     case .message(_, let message): message.cost
     case .control(.ping(let payload)), .control(.pong(let payload, roundTrip: _)): payload.count + messageOverhead
+    case .event: messageOverhead
     case .succeed, .fail, .failReceive, .deliver, .hook, .pinged, .log, .sendQueueLow, .ended: 0
     }
   }
@@ -83,6 +85,8 @@ struct DriverIO: ~Copyable, Sendable {
   let configuration: HandlerConfiguration
   let random: any RandomSource
   let loop: any EventLoop
+  /// Nil where nobody looks from outside.
+  let observer: Observer?
 
   var phase = DriverPhase.never
   /// Counts connections, so that news of an earlier one are told apart.
@@ -173,6 +177,7 @@ struct DriverIO: ~Copyable, Sendable {
     self.configuration = configuration
     self.random = random
     self.loop = loop
+    observer = Observer(configuration)
     outgoing = SendQueue(role: role)
   }
 

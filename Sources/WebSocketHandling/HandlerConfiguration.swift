@@ -65,6 +65,15 @@ public struct HandlerConfiguration: Sendable {
   ///
   /// Pings are answered without it.
   public var onControlFrame: (@Sendable (ControlFrameEvent) -> Void)?
+  /// Hears of everything that happens, on the callbacks' thread.
+  ///
+  /// Default: nil. Without it, and without ``countsTraffic``, a message costs one comparison for it. An event that waits
+  /// for the callbacks' thread counts towards ``receiveBufferLimit`` like an empty message.
+  public var onEvent: (@Sendable (HandlerEvent) -> Void)?
+  /// Whether ``DefaultWebSocketHandler/metrics`` are kept.
+  ///
+  /// Default: false; they are kept as well where ``onEvent`` is set.
+  public var countsTraffic = false
 
   /// The defaults.
   public init() {}
