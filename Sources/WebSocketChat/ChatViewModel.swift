@@ -3,13 +3,13 @@ public import WebSocketTransport
 
 /// A chat that stays connected by itself, on any ``WebSocketHandler``.
 ///
-/// After a loss, whatever its reason, and after a failed attempt it connects again on the schedule of its ``Backoff``,
-/// until ``disconnect(completion:)``. Only a request that can never succeed (``EngineError/WebSocketError``'s
-/// `invalidRequest`, `misuse` and `unsupported`) stops it at once.
+/// It is a ``ReconnectingSession`` that loops over receives: after a loss and after a failed attempt it connects again
+/// where its ``ReconnectPolicy`` says so, until ``disconnect(completion:)``. What a new attempt would only repeat stops
+/// it: a close with 1000 or a code of the application's, refused credentials, a certificate that does not hold.
 ///
-/// Each message is sent at most once. One that the handler refused before it wrote anything (`closing`,
-/// `messageSendFailed`) is kept, in its place, for the next connection. Any other error leaves open whether the server
-/// has the message, so its completion gets the error, and sending again is the caller's choice.
+/// Lines wait for a connection, in order and within limits, and each is sent at most once. What became of it is told
+/// honestly: its completion hears of success, or gets the error, and an event says whether the line was certainly not
+/// sent (`messageDropped`) or may have been (`messageInDoubt`). Sending it again is the caller's choice.
 ///
 /// Every method may be called from any thread. Events and completions come on one serial queue of the model's own, in
 /// order, never before the method that caused them returns, and each completion exactly once. A model that is released
@@ -18,14 +18,13 @@ public final class ChatViewModel: Sendable {
   /// What hears how an operation ended.
   public typealias Completion = @Sendable (Result<Void, EngineError.WebSocketError>) -> Void
 
-  private let webSocketHandler: any WebSocketHandler
+  private let session: ReconnectingSession
   private let request: NetworkRequest
   private let sender: String
-  private let outboxLimit: Int
-  private let timing: ChatTiming
   private let onEvent: @Sendable (ChatEvent) -> Void
-  private let callbacks: any CallbackExecutor
-  private let state: Lock<ChatSession>
+
+  /// What may wait for a connection: 100 lines, more than a person writes meanwhile, for five minutes.
+  public static let defaultOutbox = OutboxLimits(messages: 100, age: .seconds(300))
 
   /// A chat that is not yet connected; ``connectToChat()`` is next.
   ///
@@ -34,66 +33,40 @@ public final class ChatViewModel: Sendable {
   ///   - request: the server. Unless it brings a keepalive of its own, pings go out each 20 s and a dead connection is
   ///     given up 20 s later, where the handler honours that.
   ///   - sender: the name under which messages go out. Default: `User`.
-  ///   - backoff: the waits before connecting again.
-  ///   - outboxLimit: the most messages that wait for a connection. Default: 100, more than a person writes meanwhile.
+  ///   - policy: when to connect again, and when to stop.
+  ///   - outbox: what may wait for a connection. Default: ``defaultOutbox``.
+  ///   - logger: takes the log lines about messages that cannot be decoded.
   ///   - environment: clock, timers and chance; tests bring the handler's own.
   ///   - onEvent: hears what happens, on the model's queue. Capture the owner weakly.
-  public convenience init(
+  public init(
     webSocketHandler: any WebSocketHandler, request: NetworkRequest, sender: String = "User",
-    backoff: Backoff = Backoff(), outboxLimit: Int = 100, environment: Environment = .system,
+    policy: ReconnectPolicy = ReconnectPolicy(), outbox: OutboxLimits = ChatViewModel.defaultOutbox,
+    logger: any Logger = DefaultLogger.shared, environment: Environment = .system,
     onEvent: @escaping @Sendable (ChatEvent) -> Void = { _ in }
   ) {
-    self.init(
-      webSocketHandler: webSocketHandler, request: request, sender: sender, backoff: backoff,
-      outboxLimit: outboxLimit, timing: ChatTiming(environment), callbacks: environment.callbackExecutor,
-      onEvent: onEvent)
-  }
-
-  /// - Parameter callbacks: where events and completions run; nil: on a serial queue.
-
-  package init(
-    webSocketHandler: any WebSocketHandler, request: NetworkRequest, sender: String = "User",
-    backoff: Backoff = Backoff(), outboxLimit: Int = 100, timing: ChatTiming,
-    callbacks: (any CallbackExecutor)? = nil, onEvent: @escaping @Sendable (ChatEvent) -> Void = { _ in }
-  ) {
-    self.webSocketHandler = webSocketHandler
-    self.request = Self.watched(request)
+    self.request = request
     self.sender = sender
-    self.outboxLimit = max(0, outboxLimit)
-    self.timing = timing
-    self.callbacks = callbacks ?? QueueExecutor(target: nil)
     self.onEvent = onEvent
-    state = Lock(ChatSession(machine: ReconnectMachine(backoff: backoff)))
-  }
-
-  /// The request, with pings that find a dead connection unless it brings its own.
-  private static func watched(_ request: NetworkRequest) -> NetworkRequest {
-    var request = request
-    if request.keepalive == nil { request.keepalive = Keepalive() }
-    return request
-  }
-
-  deinit {
-    // While effects wait, their drain holds the model: here none are left.
-    let (isActive, cancelTimer, completions) = state.withLock { state in
-      (!state.machine.isStopped, state.cancelTimer, state.unanswered)
+    session = ReconnectingSession(
+      webSocketHandler, policy: policy, outbox: outbox, logger: logger, environment: environment
+    ) { event in
+      if let event = ChatEvent(event) { onEvent(event) }
     }
-    let handler = webSocketHandler
-    callbacks.execute {
-      cancelTimer?()
-      if isActive { handler.disconnect { _ in } }
-      for completion in completions { completion(.failure(.cancelled)) }
-    }
+    // Lines that are written before the chat connects wait at the gate.
+    session.setGate(isOpen: false)
+    start()
   }
 
   /// What the model is doing.
-  public var currentState: ChatState { state.withLock { $0.shown } }
+  public var currentState: ChatState { ChatState(session.currentState) }
 
   /// Connects, and stays connected until ``disconnect(completion:)``.
   ///
   /// While it waits to connect again, this ends the wait; while it connects or is connected, it does nothing.
   public func connectToChat() {
-    update { $0.start() }
+    session.setGate(isOpen: true)
+    start()
+    session.reconnectNow()
   }
 
   /// Sends a line, at once or when there is a connection.
@@ -102,11 +75,16 @@ public final class ChatViewModel: Sendable {
   ///
   /// - Parameters:
   ///   - content: the line.
-  ///   - completion: hears when the line was sent, or why it never will be: `limitExceeded(.sendQueue, …)` where as
-  ///     many lines as are allowed wait, `cancelled` after ``disconnect(completion:)``, or the handler's error.
+  ///   - completion: hears when the line was sent, or why that is not certain: `limitExceeded(.sendQueue, …)` where as
+  ///     many lines as are allowed wait, `timedOut(.outbox)` where it waited too long, `cancelled` after
+  ///     ``disconnect(completion:)``, or how the connection broke that it was given to.
   public func sendMessage(_ content: String, completion: Completion? = nil) {
     let message = ChatMessage(sender: sender, content: content)
-    update { $0.send(message, limit: outboxLimit, completion: completion) }
+    session.send(message) { [onEvent] outcome in
+      let outcome = outcome.ofChat
+      if let event = ChatEvent(message, outcome) { onEvent(event) }
+      completion?(outcome.result)
+    }
   }
 
   /// Closes the connection and stops connecting again.
@@ -114,60 +92,34 @@ public final class ChatViewModel: Sendable {
   /// ``connectToChat()`` starts anew.
   ///
   /// - Parameter completion: hears the handler's answer; success where there was nothing to close.
-  public func disconnect(completion: Completion? = nil) {
-    update { $0.stop(completion: completion) }
-  }
+  public func disconnect(completion: Completion? = nil) { session.stop(completion: completion) }
 
-  // MARK: The driver
-
-  /// Changes the state, alone, and has what follows from it done on the queue.
-  private func update(_ change: (inout ChatSession) -> Void) {
-    let mustDrain = state.withLock { state in
-      change(&state)
-      return state.beginDraining()
-    }
-    if mustDrain { callbacks.execute { self.drain() } }
-  }
-
-  private func drain() {
-    while let effects = state.withLock({ $0.takeEffects() }) {
-      for effect in effects { perform(effect) }
+  /// Starts the session, unless it is started.
+  private func start() {
+    session.connect(request: request) { [weak self] result in
+      if case .success = result { self?.receive() }
     }
   }
 
-  private func perform(_ effect: ChatSession.Effect) {
-    let (now, randomBits) = (timing.now, timing.randomBits)
-    switch effect {
-    case .event(let event):
-      onEvent(event)
-    case .answer(let completion, let result):
-      completion(result)
-    case .connect(let generation):
-      webSocketHandler.connect(request: request) { [weak self] result in
-        let (moment, bits) = (now(), randomBits())
-        self?.update { $0.connected(generation, result, now: moment, randomBits: bits) }
+  /// Loops over receives until the session stops.
+  private func receive() {
+    session.receive { [weak self] (result: Result<ChatMessage, EngineError.WebSocketError>) in
+      guard let self else { return }
+      switch result {
+      case .success(let message): onEvent(.message(message))
+      case .failure(let failure):
+        guard case .undecodable = failure else { return }
+        onEvent(.problem(failure))
       }
-    case .receive(let generation):
-      webSocketHandler.receive { [weak self] (result: Result<ChatMessage, EngineError.WebSocketError>) in
-        let (moment, bits) = (now(), randomBits())
-        self?.update { $0.received(generation, result, now: moment, randomBits: bits) }
-      }
-    case .send(let id, let message):
-      webSocketHandler.send(message: message) { [weak self] result in
-        self?.update { $0.sent(id, result) }
-      }
-    case .disconnect:
-      webSocketHandler.disconnect { [weak self] result in
-        self?.update { $0.disconnected(result) }
-      }
-    case .setTimer(let generation, let delay):
-      let cancel = timing.schedule(delay) { [weak self] in
-        self?.update { $0.timerFired(generation) }
-      }
-      let isWanted = state.withLock { $0.keepTimer(generation, cancel) }
-      if !isWanted { cancel() }
-    case .cancelTimer(let cancel):
-      cancel()
+      receive()
     }
+  }
+}
+
+extension DeliveryOutcome {
+  /// The outcome, but a line that comes after the end was cancelled by the end.
+  fileprivate var ofChat: DeliveryOutcome {
+    // The session keeps what a handler refuses in this way: it says so itself, when it was stopped before.
+    if case .dropped(.messageSendFailed) = self { .dropped(.cancelled) } else { self }
   }
 }

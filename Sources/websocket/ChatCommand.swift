@@ -118,6 +118,7 @@ private final class Person: Sendable {
           return "hears \(message.sender): \(message.content)"
         case .problem(let error): return "\(error)"
         case .messageDropped(let message, let error): return "gives up \(message.content): \(error)"
+        case .messageInDoubt(let message, let error): return "may have sent \(message.content): \(error)"
         }
       }
       Terminal.print(name.padding(toLength: 10, withPad: " ", startingAt: 0) + line)
@@ -135,7 +136,8 @@ private final class Person: Sendable {
     model = ChatViewModel(
       webSocketHandler: DefaultWebSocketHandler(logger: SilentLogger()),
       request: NetworkRequest(url: server.url.appending(path: name)), sender: name,
-      backoff: Backoff(first: .milliseconds(300), base: .milliseconds(200), maximum: .milliseconds(400))
+      policy: ReconnectPolicy(
+        backoff: Backoff(first: .milliseconds(300), base: .milliseconds(200), maximum: .milliseconds(400)))
     ) { log.note(name, $0) }
   }
 

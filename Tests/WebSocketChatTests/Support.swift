@@ -36,45 +36,57 @@ final class Recorder<Value: Sendable>: Sendable {
 }
 
 /// Time that passes when the test says so; jitter is always the whole bound.
-final class ManualTime: Sendable {
+final class ManualTime: EventLoop {
   private struct State: Sendable {
     var now = Instant(nanoseconds: 0)
-    var timers: [Int: @Sendable () -> Void] = [:]
-    var count = 0
+    var timers = TimerQueue()
+  }
+
+  /// Jitter that is always the whole bound.
+  struct WholeBound: RandomSource {
+    func fill(_ buffer: UnsafeMutableRawBufferPointer) { for index in buffer.indices { buffer[index] = .max } }
   }
 
   private let state = Lock(State())
-  /// The delay of each timer when it is set.
+  /// The delay of each timer when it is set, but for those that watch the age of lines that wait.
   let delays = Recorder<Duration>()
 
-  var timing: ChatTiming {
-    ChatTiming(
-      now: { self.state.withLock { $0.now } },
-      randomBits: { .max },
-      schedule: { delay, work in
-        let id = self.state.withLock { state in
-          state.count += 1
-          state.timers[state.count] = work
-          return state.count
-        }
-        self.delays.record(delay)
-        return { self.state.withLock { $0.timers[id] = nil } }
-      })
+  var environment: Environment {
+    var environment = Environment.system
+    environment.makeLoop = { self }
+    environment.random = WholeBound()
+    return environment
   }
 
   func advance(_ duration: Duration) { state.withLock { $0.now = $0.now + duration } }
 
-  /// How many timers are set.
-  var count: Int { state.withLock { $0.timers.count } }
+  var hasTimers: Bool { state.withLock { !$0.timers.isEmpty } }
 
   /// Runs every timer that is set.
   func fire() {
     let works = state.withLock { state in
-      defer { state.timers = [:] }
-      return state.timers.values.map { $0 }
+      var works: [@Sendable () -> Void] = []
+      while let work = state.timers.popDue(at: Instant(nanoseconds: .max)) { works.append(work) }
+      return works
     }
     for work in works { work() }
   }
+
+  // MARK: EventLoop
+
+  var now: Instant { state.withLock { $0.now } }
+  var isCurrent: Bool { false }
+  var readBuffer: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: nil, count: 0) }
+
+  func execute(_ task: @escaping @Sendable () -> Void) { task() }
+
+  func schedule(at deadline: Instant, _ task: @escaping @Sendable () -> Void) -> LoopTimer {
+    let (timer, delay) = state.withLock { ($0.timers.add(at: deadline, task), deadline - $0.now) }
+    if delay <= Backoff().maximum { delays.record(delay) }
+    return timer
+  }
+
+  func cancel(_ timer: LoopTimer) { state.withLock { $0.timers.cancel(timer) } }
 }
 
 /// A model on a mock, with what it says.
@@ -91,7 +103,8 @@ struct Chat {
     mock = MockWebSocketHandler(onCall: { [sends] method in if method == .send { sends.record(()) } })
     model = ChatViewModel(
       webSocketHandler: mock, request: NetworkRequest(url: try #require(URL(string: "ws://chat.example/"))),
-      sender: "Ann", outboxLimit: outboxLimit, timing: time.timing, onEvent: { [events] in events.record($0) })
+      sender: "Ann", outbox: OutboxLimits(messages: outboxLimit, age: .seconds(300)), logger: RecordingLogger(),
+      environment: time.environment, onEvent: { [events] in events.record($0) })
   }
 
   func connect(sourceLocation: SourceLocation = #_sourceLocation) throws {
@@ -148,6 +161,8 @@ final class SynchronousHandler: WebSocketHandler {
       count -= 1
       return count >= 0
     }
-    if isLeft, let message = ChatMessage(sender: "Bob", content: "x") as? T { completion(.success(message)) }
+    if isLeft, let message = WebSocketMessage.text(#"{"sender":"Bob","content":"x"}"#) as? T {
+      completion(.success(message))
+    }
   }
 }

@@ -29,67 +29,101 @@ struct ReconnectMachineTests {
   }
 
   @Test func `failed attempts climb the schedule`() {
-    var machine = ReconnectMachine(backoff: Backoff())
-    #expect(machine.start() == .connect)
+    var machine = started()
     for (attempt, bound) in [(1, 5), (2, 2), (3, 4), (4, 8), (5, 16), (6, 30), (7, 30)] {
-      let action = machine.attemptFailed(at: second(0), randomBits: .max)
-      #expect(action == .wait(.seconds(bound), attempt: attempt))
+      #expect(fail(&machine, randomBits: .max) == .wait(.seconds(bound), attempt: attempt))
       #expect(machine.timerFired() == .connect)
     }
   }
 
   @Test("uptime decides whether the schedule begins anew", arguments: [(4, 2), (5, 1), (600, 1)] as [(Int64, Int)])
   func uptime(seconds: Int64, attempt: Int) {
-    var machine = ReconnectMachine(backoff: Backoff())
-    _ = machine.start()
-    _ = machine.attemptFailed(at: second(0), randomBits: 0)
+    var machine = started()
+    _ = fail(&machine)
     _ = machine.timerFired()
-    #expect(machine.connected(at: second(10)) == .none)
+    machine.connected(at: second(10))
     #expect(machine.isConnected)
-    #expect(machine.lost(at: second(10 + seconds), randomBits: 0) == .wait(.zero, attempt: attempt))
+    #expect(machine.lost(broken, at: second(10 + seconds))?.phase == .connection(uptime: .seconds(seconds)))
+    #expect(machine.judged(.retry(), at: second(10 + seconds), randomBits: 0) == .wait(.zero, attempt: attempt))
   }
 
-  @Test func `a start while waiting ends the wait and keeps the count`() {
-    var machine = ReconnectMachine(backoff: Backoff())
-    _ = machine.start()
-    _ = machine.attemptFailed(at: second(0), randomBits: 0)
-    #expect(machine.start() == .connect)
+  @Test func `a wait that is ended by hand keeps the count`() {
+    var machine = started()
+    _ = fail(&machine)
+    #expect(machine.start() == .none)
+    #expect(machine.reconnectNow() == .connect)
     #expect(machine.timerFired() == .none)
-    #expect(machine.attemptFailed(at: second(0), randomBits: .max) == .wait(.seconds(2), attempt: 2))
+    #expect(machine.reconnectNow() == .none)
+    #expect(fail(&machine, randomBits: .max) == .wait(.seconds(2), attempt: 2))
   }
 
-  @Test func `a start while connecting or connected changes nothing`() {
-    var machine = ReconnectMachine(backoff: Backoff())
-    _ = machine.start()
-    #expect(machine.start() == .none)
-    _ = machine.connected(at: second(0))
-    #expect(machine.start() == .none)
+  @Test func `starting over forgets the count`() {
+    var machine = started()
+    _ = fail(&machine)
+    #expect(machine.startOver() == .connect)
+    #expect(fail(&machine, randomBits: .max) == .wait(.seconds(5), attempt: 1))
+  }
+
+  @Test func `a closed gate holds attempts, ends nothing, and lets them go when it opens`() {
+    var machine = started()
+    machine.connected(at: second(0))
+    #expect(machine.setGate(isOpen: false) == .none)
     #expect(machine.isConnected)
+    _ = machine.lost(broken, at: second(1))
+    #expect(machine.judged(.retry(), at: second(1), randomBits: 0) == .wait(.zero, attempt: 1))
+    #expect(machine.timerFired() == .hold)
+    #expect(machine.reconnectNow() == .none)
+    #expect(machine.setGate(isOpen: true) == .connect)
+    #expect(machine.setGate(isOpen: true) == .none)
   }
 
-  @Test func `a stop undoes what goes on`() {
-    let fresh = ReconnectMachine(backoff: Backoff())
-    var machine = fresh
+  @Test func `a stop ends what goes on, once, and a start begins anew`() {
+    var machine = started()
+    #expect(machine.stop() == .stop(.requested))
     #expect(machine.stop() == .none)
     _ = machine.start()
-    #expect(machine.stop() == .disconnect)
+    machine.connected(at: second(0))
+    #expect(machine.stop() == .stop(.requested))
     _ = machine.start()
-    _ = machine.connected(at: second(0))
-    #expect(machine.stop() == .disconnect)
-    _ = machine.start()
-    _ = machine.attemptFailed(at: second(0), randomBits: 0)
-    #expect(machine.stop() == .cancelTimer)
-    #expect(machine == fresh)
+    _ = fail(&machine)
+    #expect(machine.stop() == .stop(.requested))
+    #expect(machine.timerFired() == .none)
+    #expect(machine.start() == .connect)
+    #expect(fail(&machine, randomBits: .max) == .wait(.seconds(5), attempt: 1))
+  }
+
+  @Test func `a decision that comes after a stop counts no more`() {
+    var machine = started()
+    #expect(machine.attemptFailed(broken, at: second(0)) != nil)
+    _ = machine.stop()
+    #expect(machine.judged(.retry(), at: second(0), randomBits: 0) == .none)
+    #expect(machine.isStopped)
   }
 
   @Test func `a stopped machine ignores everything but a start`() {
-    let fresh = ReconnectMachine(backoff: Backoff())
-    var machine = fresh
-    #expect(machine.connected(at: second(0)) == .none)
-    #expect(machine.attemptFailed(at: second(0), randomBits: 0) == .none)
-    #expect(machine.lost(at: second(0), randomBits: 0) == .none)
-    #expect(machine.timerFired() == .none)
-    #expect(machine == fresh)
+    var machine = ReconnectMachine(policy: ReconnectPolicy(), hasProvider: false)
+    machine.connected(at: second(0))
+    #expect(machine.attemptFailed(broken, at: second(0)) == nil)
+    #expect(machine.lost(broken, at: second(0)) == nil)
+    let actions = [
+      machine.judged(.retry(), at: second(0), randomBits: 0), machine.timerFired(), machine.reconnectNow(),
+      machine.startOver(), machine.setGate(isOpen: false), machine.setGate(isOpen: true), machine.stop(),
+    ]
+    #expect(actions.allSatisfy { $0 == .none })
     #expect(machine.isStopped)
+  }
+
+  private let broken = Failure.timedOut(.connect)
+
+  private func started() -> ReconnectMachine {
+    var machine = ReconnectMachine(policy: ReconnectPolicy(), hasProvider: false)
+    #expect(machine.start() == .connect)
+    return machine
+  }
+
+  /// The attempt fails, and is to be tried again.
+  private func fail(_ machine: inout ReconnectMachine, randomBits: UInt64 = 0) -> ReconnectMachine.Action {
+    guard machine.attemptFailed(broken, at: second(0)) != nil else { return .none }
+    return machine.judged(.retry(), at: second(0), randomBits: randomBits)
   }
 }

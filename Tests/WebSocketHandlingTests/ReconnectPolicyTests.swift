@@ -22,14 +22,39 @@ private func decision(_ failure: Failure, mayAskProvider: Bool = false) -> Recon
   ReconnectPolicy.standard(ReconnectCause(phase: .attempt, error: failure, mayAskProvider: mayAskProvider))
 }
 
-extension ReconnectTally {
-  /// Counts a failure and judges it by a policy's rule.
-  fileprivate mutating func failed(
-    _ error: any Error, in phase: ReconnectCause.Phase, at now: Instant, randomBits: UInt64,
-    rule: (ReconnectCause) -> ReconnectDecision = ReconnectPolicy.standard
-  ) -> Verdict {
-    let cause = failed(error, in: phase, at: now)
-    return verdict(on: cause, rule(cause), at: now, randomBits: randomBits)
+/// A machine that lost a connection or an attempt, and its policy's rule.
+private struct Tries {
+  let policy: ReconnectPolicy
+  private var machine: ReconnectMachine
+
+  init(_ policy: ReconnectPolicy = ReconnectPolicy(), hasProvider: Bool = false) {
+    self.policy = policy
+    machine = ReconnectMachine(policy: policy, hasProvider: hasProvider)
+    _ = machine.start()
+  }
+
+  /// The next attempt fails.
+  mutating func fail(
+    _ failure: Failure, at now: Instant = second(0), randomBits: UInt64 = 0
+  ) -> ReconnectMachine.Action {
+    _ = machine.timerFired()
+    return judge(machine.attemptFailed(failure, at: now), now, randomBits)
+  }
+
+  /// The next attempt succeeds, and the connection is lost after that time.
+  mutating func lose(
+    _ failure: Failure, after uptime: Duration, at now: Instant = second(0), randomBits: UInt64 = 0
+  ) -> ReconnectMachine.Action {
+    _ = machine.timerFired()
+    machine.connected(at: now)
+    return judge(machine.lost(failure, at: now + uptime), now + uptime, randomBits)
+  }
+
+  private mutating func judge(
+    _ cause: ReconnectCause?, _ now: Instant, _ randomBits: UInt64
+  ) -> ReconnectMachine.Action {
+    guard let cause else { return .none }
+    return machine.judged(policy.rule(cause), at: now, randomBits: randomBits)
   }
 }
 
@@ -102,78 +127,62 @@ struct ReconnectPolicyTests {
 
   @Test("R105: credentials that are refused are asked for once more, then it stops; a connection starts anew")
   func credentials() {
-    var tally = ReconnectTally(policy: ReconnectPolicy(), hasProvider: true)
-    #expect(tally.failed(refused(401), in: .attempt, at: second(0), randomBits: 0) == .wait(.zero, attempt: 1))
-    tally.connected()
-    #expect(
-      tally.failed(closed(1001), in: .connection(uptime: .seconds(9)), at: second(9), randomBits: 0)
-        == .wait(.zero, attempt: 1))
-    #expect(tally.failed(refused(403), in: .attempt, at: second(9), randomBits: 0) == .wait(.zero, attempt: 2))
-    #expect(
-      tally.failed(refused(401), in: .attempt, at: second(9), randomBits: 0) == .stop(.failed(refused(401))))
+    var tries = Tries(hasProvider: true)
+    #expect(tries.fail(refused(401)) == .wait(.zero, attempt: 1))
+    #expect(tries.lose(closed(1001), after: .seconds(9)) == .wait(.zero, attempt: 1))
+    #expect(tries.fail(refused(403)) == .wait(.zero, attempt: 2))
+    #expect(tries.fail(refused(401)) == .stop(.failed(refused(401))))
   }
 
   @Test func `without a provider the first refusal of credentials stops`() {
-    var tally = ReconnectTally(policy: ReconnectPolicy(), hasProvider: false)
-    #expect(
-      tally.failed(refused(401), in: .attempt, at: second(0), randomBits: 0) == .stop(.failed(refused(401))))
+    var tries = Tries()
+    #expect(tries.fail(refused(401)) == .stop(.failed(refused(401))))
   }
 
   @Test("R105: the schedule's jitter comes on top of Retry-After")
   func jitter() {
-    var tally = ReconnectTally(policy: ReconnectPolicy(), hasProvider: false)
+    var tries = Tries()
     let busy = refused(503, [HTTPField(name: "Retry-After", value: "60")])
-    #expect(tally.failed(busy, in: .attempt, at: second(0), randomBits: .max) == .wait(.seconds(65), attempt: 1))
+    #expect(tries.fail(busy, randomBits: .max) == .wait(.seconds(65), attempt: 1))
   }
 
   @Test("R106: failures are counted, and the session gives up by name")
   func maximumFailures() {
-    var tally = ReconnectTally(policy: ReconnectPolicy(maximumFailures: 2), hasProvider: false)
+    var tries = Tries(ReconnectPolicy(maximumFailures: 2))
     let failure = Failure.timedOut(.connect)
-    let verdicts = (1...3).map { _ in tally.failed(failure, in: .attempt, at: second(0), randomBits: 0) }
-    #expect(verdicts == [.wait(.zero, attempt: 1), .wait(.zero, attempt: 2), .stop(.gaveUp(failures: 3, failure))])
+    let actions = (1...3).map { _ in tries.fail(failure) }
+    #expect(actions == [.wait(.zero, attempt: 1), .wait(.zero, attempt: 2), .stop(.gaveUp(failures: 3, failure))])
   }
 
   @Test("R106: only a connection that lasted ends the row of failures")
   func flapping() {
-    var tally = ReconnectTally(policy: ReconnectPolicy(), hasProvider: false)
-    let bounds = (1...30).map { _ in
-      tally.connected()
-      return tally.failed(
-        closed(1006), in: .connection(uptime: .milliseconds(4_999)), at: second(0), randomBits: .max)
-    }
+    var tries = Tries()
+    let actions = (1...30).map { _ in tries.lose(closed(1006), after: .milliseconds(4_999), randomBits: .max) }
     let seconds = [5, 2, 4, 8, 16] + Array(repeating: 30, count: 25)
-    #expect(bounds == zip(seconds, 1...).map { .wait(.seconds($0), attempt: $1) })
+    #expect(actions == zip(seconds, 1...).map { .wait(.seconds($0), attempt: $1) })
     #expect(
-      tally.failed(closed(1006), in: .connection(uptime: .seconds(5)), at: second(0), randomBits: .max)
-        == .wait(.seconds(5), attempt: 1))
+      tries.lose(closed(1006), after: .seconds(5), randomBits: .max) == .wait(.seconds(5), attempt: 1))
   }
 
   @Test("R109: no attempt begins after the total time, counted from the first failure of the row")
   func maximumTime() {
-    var tally = ReconnectTally(policy: ReconnectPolicy(maximumTime: .seconds(10)), hasProvider: false)
+    var tries = Tries(ReconnectPolicy(maximumTime: .seconds(10)))
     let failure = Failure.timedOut(.connect)
-    #expect(tally.failed(failure, in: .attempt, at: second(100), randomBits: .max) == .wait(.seconds(5), attempt: 1))
-    #expect(tally.failed(failure, in: .attempt, at: second(108), randomBits: .max) == .wait(.seconds(2), attempt: 2))
-    #expect(
-      tally.failed(failure, in: .attempt, at: second(110), randomBits: .max)
-        == .stop(.gaveUp(failures: 3, failure)))
+    #expect(tries.fail(failure, at: second(100), randomBits: .max) == .wait(.seconds(5), attempt: 1))
+    #expect(tries.fail(failure, at: second(108), randomBits: .max) == .wait(.seconds(2), attempt: 2))
+    #expect(tries.fail(failure, at: second(110), randomBits: .max) == .stop(.gaveUp(failures: 3, failure)))
   }
 
   @Test func `a rule of the caller's sees the whole cause and can replace any decision`() {
-    let policy = ReconnectPolicy { cause in
-      if cause.phase == .connection(uptime: .seconds(3)), cause.failure == closed(4009), cause.failures == 1 {
-        return .retry(notBefore: .seconds(7))
-      }
-      return ReconnectPolicy.standard(cause)
-    }
-    var tally = ReconnectTally(policy: policy, hasProvider: false)
-    #expect(
-      tally.failed(closed(4009), in: .connection(uptime: .seconds(3)), at: second(0), randomBits: 0, rule: policy.rule)
-        == .wait(.seconds(7), attempt: 1))
-    #expect(
-      tally.failed(closed(4009), in: .connection(uptime: .seconds(3)), at: second(0), randomBits: 0, rule: policy.rule)
-        == .stop(.failed(closed(4009))))
+    var tries = Tries(
+      ReconnectPolicy { cause in
+        if cause.phase == .connection(uptime: .seconds(3)), cause.failure == closed(4009), cause.failures == 1 {
+          return .retry(notBefore: .seconds(7))
+        }
+        return ReconnectPolicy.standard(cause)
+      })
+    #expect(tries.lose(closed(4009), after: .seconds(3)) == .wait(.seconds(7), attempt: 1))
+    #expect(tries.lose(closed(4009), after: .seconds(3)) == .stop(.failed(closed(4009))))
   }
 
   @Test(
@@ -184,15 +193,15 @@ struct ReconnectPolicyTests {
     let end = second(10)
     var attempts: [Instant] = []
     for _ in 0..<1_000 {
-      var tally = ReconnectTally(policy: ReconnectPolicy(), hasProvider: false)
+      var tries = Tries()
       var now = second(0)
-      var phase = ReconnectCause.Phase.connection(uptime: .seconds(60))
-      while case .wait(let delay, _) = tally.failed(closed(1006), in: phase, at: now, randomBits: generator.next()) {
+      var action = tries.lose(closed(1006), after: .zero, randomBits: generator.next())
+      while case .wait(let delay, _) = action {
         now = now + delay
         guard now < end else { break }
         attempts.append(now)
         if isBack { break }
-        phase = .attempt
+        action = tries.fail(closed(1006), at: now, randomBits: generator.next())
       }
     }
     attempts.sort()

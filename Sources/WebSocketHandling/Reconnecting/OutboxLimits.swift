@@ -45,7 +45,7 @@ public enum DeliveryOutcome: Sendable, Hashable {
   case maybeDelivered(EngineError.WebSocketError)
 
   /// The outcome as the completion of a `send` tells it.
-  var result: Result<Void, EngineError.WebSocketError> {
+  package var result: Result<Void, EngineError.WebSocketError> {
     switch self {
     case .written: .success(())
     case .expired: .failure(.timedOut(.outbox))

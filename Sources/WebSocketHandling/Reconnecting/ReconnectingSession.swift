@@ -84,7 +84,11 @@ public final class ReconnectingSession: WebSocketHandler {
   public func start(_ request: NetworkRequest) { update { $0.start(watched(request), completion: nil) } }
 
   /// Closes the connection with 1000 and connects no more, until started anew.
-  public func stop() { update { $0.stop(.normalClosure, reason: "", completion: nil) } }
+  ///
+  /// - Parameter completion: hears when the connection is closed; success where there was nothing to close.
+  public func stop(completion: Completion? = nil) {
+    update { $0.stop(.normalClosure, reason: "", completion: completion) }
+  }
 
   /// Ends the wait for the next attempt; does nothing where there is none.
   public func reconnectNow() { update { $0.reconnectNow() } }
@@ -112,6 +116,19 @@ public final class ReconnectingSession: WebSocketHandler {
     timed { $0.send(message, delivery, at: $1, hearer: outcome) }
   }
 
+  /// Sends a value as JSON and tells exactly what became of it.
+  ///
+  /// One that cannot be encoded is dropped as `unencodable`.
+  public func send<T>(
+    _ value: T, delivery: Delivery = .once, outcome: (@Sendable (DeliveryOutcome) -> Void)? = nil
+  ) where T: Encodable {
+    do throws(EngineError.WebSocketError) {
+      send(try encode(value), delivery: delivery, outcome: outcome)
+    } catch {
+      if let outcome { callbacks.execute { outcome(.dropped(error)) } }
+    }
+  }
+
   // MARK: WebSocketHandler
 
   /// Starts the session and completes with the first connection, or when it stops before; fails while it is started.
@@ -126,7 +143,7 @@ public final class ReconnectingSession: WebSocketHandler {
 
   /// Stops the session and closes the connection with that code and reason.
   public func disconnect(code: CloseCode, reason: String, completion: @escaping Completion) {
-    update { $0.stop(code, reason: reason, completion: completion) }
+    update { $0.disconnect(code, reason: reason, completion: completion) }
   }
 
   /// Sends a message, at once or when there is a connection, and never twice.
@@ -134,11 +151,7 @@ public final class ReconnectingSession: WebSocketHandler {
   /// Fails as `timedOut(.outbox)` where it waited too long, as `limitExceeded` where too much waits, with the reason of
   /// the stop, or with the end of the connection that may or may not have delivered it.
   public func send<T>(message: T, completion: @escaping Completion) where T: Encodable {
-    do throws(EngineError.WebSocketError) {
-      send(try encode(message)) { completion($0.result) }
-    } catch {
-      callbacks.execute { completion(.failure(error)) }
-    }
+    send(message) { completion($0.result) }
   }
 
   /// Waits for the next message, of whichever connection.
@@ -179,7 +192,7 @@ public final class ReconnectingSession: WebSocketHandler {
   private func update(_ change: (inout SessionCore) -> Void) {
     let mustDrain = state.withLock { state in
       change(&state)
-      return state.beginDraining()
+      return state.effects.beginDraining()
     }
     if mustDrain { callbacks.execute { self.drain() } }
   }
@@ -191,12 +204,12 @@ public final class ReconnectingSession: WebSocketHandler {
   }
 
   private func drain() {
-    while let effects = state.withLock({ $0.takeEffects() }) {
+    while let effects = state.withLock({ $0.effects.take() }) {
       for effect in effects { perform(effect) }
     }
   }
 
-  private func perform(_ effect: SessionCore.Effect) {
+  private func perform(_ effect: SessionEffects.Effect) {
     switch effect {
     case .call(let body):
       body()
@@ -209,7 +222,7 @@ public final class ReconnectingSession: WebSocketHandler {
     case .judge(let generation, let cause):
       let decision = state.withLock({ $0.policy }).rule(cause)
       let randomBits = environment.random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) }
-      timed { $0.judged(generation, cause, decision, at: $1, randomBits: randomBits) }
+      timed { $0.judged(generation, decision, at: $1, randomBits: randomBits) }
     case .connect(let generation, let request):
       handler.connect(request: request) { [weak self] result in
         self?.timed { $0.connected(generation, result, at: $1) }
@@ -231,7 +244,7 @@ public final class ReconnectingSession: WebSocketHandler {
       let handle = loop.schedule(after: delay) { [weak self] in
         self?.timed { $0.timerFired(timer, id: id, at: $1) }
       }
-      let isWanted = state.withLock { $0.keep(timer, id: id) { loop.cancel(handle) } }
+      let isWanted = state.withLock { $0.effects.keep(timer, id: id) { loop.cancel(handle) } }
       if !isWanted { loop.cancel(handle) }
     }
   }
