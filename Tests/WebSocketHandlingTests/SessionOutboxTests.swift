@@ -103,6 +103,89 @@ struct SessionOutboxTests {
     #expect(bench.take() == [.outcome("again", .maybeDelivered(reset))])
   }
 
+  @Test func `an acknowledged message has arrived, and one without its acknowledgement is written at most`() throws {
+    let bench = Bench(.tenSeconds, outbox: OutboxLimits(age: .seconds(5)))
+    let server = try bench.opened()
+    for text in ["a", "b", "c"] { bench.send(text, key: text) }
+    bench.send("plain")
+    for text in ["a", "b", "c", "plain"] { #expect(try server.readMessage() == .text(text)) }
+    #expect(bench.take() == [.outcome("plain", .written)])
+    for key in ["b", "b", "unknown"] { bench.acknowledge(key) }
+    #expect(bench.take() == [.outcome("b", .acknowledged)])
+    bench.manual.advance(by: .milliseconds(4_999))
+    #expect(bench.take() == [])
+    bench.acknowledge("a")
+    bench.manual.advance(by: .milliseconds(1))
+    #expect(bench.take() == [.outcome("a", .acknowledged), .outcome("c", .written)])
+    bench.acknowledge("c")
+    #expect(bench.take() == [])
+  }
+
+  @Test func `what was written and not acknowledged is written again, in order, before what is sent later`() throws {
+    let bench = Bench(.tenSeconds)
+    let first = try bench.opened()
+    for text in ["1", "2", "3"] { bench.send(text, .again, key: text) }
+    for text in ["1", "2", "3"] { #expect(try first.readMessage() == .text(text)) }
+    bench.acknowledge("2")
+    first.reset()
+    bench.manual.settle()
+    bench.send("4", .again, key: "4")
+    bench.manual.advance(by: .seconds(10))
+    let second = try bench.open()
+    for text in ["1", "3", "4"] { #expect(try second.readMessage() == .text(text)) }
+    for text in ["4", "3", "1"] { bench.acknowledge(text) }
+    #expect(
+      bench.take().filter { if case .outcome = $0 { true } else { false } }
+        == ["2", "4", "3", "1"].map { .outcome($0, .acknowledged) })
+  }
+
+  @Test func `a message in doubt can be acknowledged later, and is not written again before`() throws {
+    let bench = Bench(.tenSeconds)
+    let first = try bench.opened()
+    for text in ["1", "2"] { bench.send(text, .once, key: text) }
+    for text in ["3", "4"] { bench.send(text, .again, key: text) }
+    bench.manual.settle()
+    first.reset()
+    bench.manual.settle()
+    _ = bench.take()
+    for text in ["1", "3"] { bench.acknowledge(text) }
+    #expect(bench.take() == [.outcome("1", .acknowledged), .outcome("3", .acknowledged)])
+    bench.manual.advance(by: .seconds(10))
+    let second = try bench.open()
+    #expect(try second.readMessage() == .text("4"))
+    #expect(second.unread == [])
+    _ = bench.take()
+    bench.stop()
+    #expect(
+      bench.take() == [
+        .outcome("2", .maybeDelivered(reset)), .outcome("4", .written), .state(.stopped(.requested)),
+      ])
+  }
+
+  @Test func `what waits for its acknowledgement counts, until it comes`() throws {
+    let bench = Bench(.tenSeconds, outbox: OutboxLimits(messages: 2))
+    _ = try bench.opened()
+    for text in ["a", "b", "c"] { bench.send(text, key: text) }
+    let full = DeliveryOutcome.dropped(.limitExceeded(.sendQueue, size: 3, limit: 2))
+    #expect(bench.take() == [.outcome("c", full)])
+    bench.acknowledge("a")
+    bench.send("d", key: "d")
+    bench.acknowledge("d")
+    #expect(bench.take() == [.outcome("a", .acknowledged), .outcome("d", .acknowledged)])
+  }
+
+  @Test func `a key that no connection was given yet is not acknowledged`() throws {
+    let bench = Bench(.tenSeconds)
+    bench.start()
+    bench.send("a", key: "a")
+    bench.acknowledge("a")
+    let server = try bench.open()
+    #expect(try server.readMessage() == .text("a"))
+    #expect(bench.take() == [.state(.connecting), .state(.connected)])
+    bench.acknowledge("a")
+    #expect(bench.take() == [.outcome("a", .acknowledged)])
+  }
+
   @Test func `stop sends what the connection was given before it closes`() throws {
     let bench = Bench()
     let server = try bench.opened()

@@ -71,9 +71,13 @@ final class Bench: Sendable {
   func connect() { with { $0.connect(request: Self.request) { [self] in note("connect", $0) } } }
   func disconnect() { with { $0.disconnect { [self] in note("disconnect", $0) } } }
 
-  func send(_ text: String, _ delivery: Delivery = .once) {
-    with { $0.send(.text(text), delivery: delivery) { [self] in say(.outcome(text, $0)) } }
+  func send(_ text: String, _ delivery: Delivery = .once, key: String? = nil) {
+    with { session in
+      session.send(.text(text), delivery: delivery, acknowledgementKey: key) { [self] in say(.outcome(text, $0)) }
+    }
   }
+
+  func acknowledge(_ key: String) { with { $0.acknowledge(key) } }
 
   func receive() {
     with { session in

@@ -35,6 +35,7 @@ private final class SessionWalk {
     case failed
     case gaveUp
     case written
+    case acknowledged
     case expired
     case dropped
     case maybeDelivered
@@ -109,14 +110,17 @@ private final class SessionWalk {
     case 8:
       let key = "\(chance(2))"
       bench.with { $0.setCredentialKey(key) }
-    case 9...15:
+    case 9...13:
       receives += 1
       bench.receive()
+    case 14...15:
+      // What the servers saw is acknowledged, at once or late; what they did not see never is.
+      if let text = seen.randomElement(using: &generator) { bench.acknowledge(text) }
     default:
       let delivery: Delivery = [.once, .once, .again, .whenConnected][chance(4)]
       let text = "\(sent.count)"
       sent.append((text, delivery))
-      bench.send(text, delivery)
+      bench.send(text, delivery, key: chance(2) == 0 ? text : nil)
     }
   }
 
@@ -217,6 +221,9 @@ private final class SessionWalk {
       case .written:
         events.insert(.written)
         if times == 0, !hasBroken { faults.append("\(text) was written and never seen") }
+      case .acknowledged:
+        events.insert(.acknowledged)
+        if times == 0 { faults.append("\(text) was acknowledged and never seen") }
       case .expired:
         events.insert(.expired)
         if times > 0 { faults.append("\(text) expired, and was seen") }

@@ -1,6 +1,6 @@
 /// What may wait in a ``ReconnectingSession``'s outbox, and how long.
 public struct OutboxLimits: Sendable, Hashable {
-  /// The most messages without an outcome, those being written included.
+  /// The most messages without an outcome, those included that are being written or not yet acknowledged.
   ///
   /// Default: 1,000.
   public var messages: Int
@@ -10,7 +10,7 @@ public struct OutboxLimits: Sendable, Hashable {
   ///
   /// One message always fits an empty outbox, so that the handler's own limit decides about large ones.
   public var bytes: Int
-  /// How long a message may wait for a connection.
+  /// How long a message may wait for a connection, and for its acknowledgement where it has a key for one.
   ///
   /// Default: 60 s, twice the longest wait of the default schedule.
   public var age: Duration
@@ -29,7 +29,8 @@ public enum Delivery: Sendable, Hashable {
   case whenConnected
   /// Kept for the next connection, and written to one connection at most.
   case once
-  /// Kept, and written again where a connection broke before the message was known to be written: it may arrive twice.
+  /// Kept, and written again where a connection broke before the message was known to be written, or acknowledged where
+  /// it has a key for that: it may arrive twice.
   case again
 }
 
@@ -37,6 +38,8 @@ public enum Delivery: Sendable, Hashable {
 public enum DeliveryOutcome: Sendable, Hashable {
   /// The operating system took its last byte; a connection that breaks afterwards can still lose it.
   case written
+  /// The application said that it arrived (``ReconnectingSession/acknowledge(_:)``).
+  case acknowledged
   /// It waited for a connection as long as it may. No byte was written.
   case expired
   /// It was given up for this reason. No byte was written.
@@ -47,7 +50,7 @@ public enum DeliveryOutcome: Sendable, Hashable {
   /// The outcome as the completion of a `send` tells it.
   package var result: Result<Void, EngineError.WebSocketError> {
     switch self {
-    case .written: .success(())
+    case .written, .acknowledged: .success(())
     case .expired: .failure(.timedOut(.outbox))
     case .dropped(let failure), .maybeDelivered(let failure): .failure(failure)
     }

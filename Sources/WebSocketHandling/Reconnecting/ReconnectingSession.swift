@@ -105,29 +105,41 @@ public final class ReconnectingSession: WebSocketHandler {
 
   /// Sends a message and tells exactly what became of it.
   ///
+  /// A message with an acknowledgement key is kept, within the outbox's limits, after it was written, until
+  /// ``acknowledge(_:)`` names the key: only then is it known to have arrived. Where its connection breaks before, it is
+  /// written again, in order, on the next one if it may come twice, and stays in doubt otherwise. Where the
+  /// acknowledgement does not come in time, its outcome is what it would be without a key.
+  ///
   /// - Parameters:
   ///   - message: goes out as it is.
   ///   - delivery: what it is worth without a connection. Default: it waits, and is never sent twice.
+  ///   - acknowledgementKey: what the server's acknowledgement will name. Default: none.
   ///   - outcome: hears once.
   public func send(
-    _ message: WebSocketMessage, delivery: Delivery = .once,
+    _ message: WebSocketMessage, delivery: Delivery = .once, acknowledgementKey: String? = nil,
     outcome: (@Sendable (DeliveryOutcome) -> Void)? = nil
   ) {
-    timed { $0.send(message, delivery, at: $1, hearer: outcome) }
+    timed { $0.send(message, delivery, key: acknowledgementKey, at: $1, hearer: outcome) }
   }
 
   /// Sends a value as JSON and tells exactly what became of it.
   ///
   /// One that cannot be encoded is dropped as `unencodable`.
   public func send<T>(
-    _ value: T, delivery: Delivery = .once, outcome: (@Sendable (DeliveryOutcome) -> Void)? = nil
+    _ value: T, delivery: Delivery = .once, acknowledgementKey: String? = nil,
+    outcome: (@Sendable (DeliveryOutcome) -> Void)? = nil
   ) where T: Encodable {
     do throws(EngineError.WebSocketError) {
-      send(try encode(value), delivery: delivery, outcome: outcome)
+      send(try encode(value), delivery: delivery, acknowledgementKey: acknowledgementKey, outcome: outcome)
     } catch {
       if let outcome { callbacks.execute { outcome(.dropped(error)) } }
     }
   }
+
+  /// Says that the messages sent with that key arrived, as the server has told: their outcome is `acknowledged`.
+  ///
+  /// Keys of messages that have their outcome, or that no connection was given yet, are ignored.
+  public func acknowledge(_ key: String) { timed { $0.acknowledge(key, at: $1) } }
 
   // MARK: WebSocketHandler
 

@@ -85,18 +85,24 @@ struct SessionCore: Sendable {
   mutating func setCredentialKey(_ key: String?) {
     guard key != credentialKey else { return }
     credentialKey = key
+    if machine.isConnected { outbox.lost(.cancelled) }
     if handlerIsInUse { close(.normalClosure) }
     apply(machine.startOver())
   }
 
   mutating func send(
-    _ message: WebSocketMessage, _ delivery: Delivery, at now: Instant, hearer: Outbox.Hearer?
+    _ message: WebSocketMessage, _ delivery: Delivery, key: String?, at now: Instant, hearer: Outbox.Hearer?
   ) {
     if let failure = refusal(delivery) {
       return settle(Outbox.Settled(hearer: hearer, outcome: .dropped(failure)))
     }
-    if let settled = outbox.add(message, delivery, now: now, hearer: hearer) { return settle(settled) }
+    if let settled = outbox.add(message, delivery, key: key, now: now, hearer: hearer) { return settle(settled) }
     flush(at: now)
+  }
+
+  mutating func acknowledge(_ key: String, at now: Instant) {
+    for settled in outbox.acknowledge(key) { settle(settled) }
+    watchExpiry(at: now)
   }
 
   mutating func receive(_ pending: any PendingReceive) {
@@ -145,6 +151,7 @@ struct SessionCore: Sendable {
     if case .failure(let failure) = result, failure.endsConnection {
       // A handler that does not say that the connection is closed may still hold one.
       if case .closed = failure {} else { close(.normalClosure) }
+      outbox.lost(failure)
       return judge(machine.lost(failure, at: now), at: now)
     }
     inbox.add(result)
