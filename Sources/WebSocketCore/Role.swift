@@ -6,7 +6,7 @@ public enum Role: Sendable, Hashable {
   case server
 
   /// Whether frames sent by this role carry a masking key (RFC 6455 §5.1: a client masks, a server never does).
-  package var masksItsFrames: Bool { self == .client }
+  @inlinable package var masksItsFrames: Bool { self == .client }
 
   /// Whether this role ends TCP once both Close frames have passed (RFC 6455 §7.1.1: the server does).
   package var closesTransportFirst: Bool { self == .server }

@@ -268,17 +268,38 @@ extension ConnectionDriver {
   // MARK: - Receives
 
   /// Waits for the next message.
-  package func receive(_ pending: any PendingReceive) {
+  func receive(_ receive: WaitingReceive) {
+    if let turn = ownTurn, serveNext(receive, turn) { return }
     perform { state in
       state.io.isPulled = false
-      if let error = refusal(toReceive: &state) { return state.io.fail(pending, error) }
+      if let error = refusal(toReceive: &state) { return state.io.fail(receive, error) }
       if !state.io.isDelivering, let message = state.io.inbox.popFirst() {
-        state.io.give(message, to: pending)
+        state.io.give(message, to: receive)
       } else {
-        state.io.receives.append(pending)
+        state.io.receives.append(receive)
         state.io.serve()
       }
     }
+  }
+
+  /// Answers a callback's receive right behind that callback, where a message is kept and nothing comes before it: the
+  /// usual way of a receive that is made again and again, and it saves the one through the callbacks that wait.
+  private func serveNext(_ receive: WaitingReceive, _ turn: UnsafeMutablePointer<CallbackTurn>) -> Bool {
+    guard turn.pointee.next == nil else { return false }
+    var message: WebSocketMessage?
+    let (hasMore, mayReadOn) = state.withLock { state in
+      guard state.io.receiver == nil, !state.io.isDelivering, state.io.receives.isEmpty, state.io.callbacks.isEmpty
+      else { return (false, false) }
+      message = state.io.inbox.popFirst()
+      state.io.isPulled = false
+      state.io.undelivered -= turn.pointee.delivered
+      turn.pointee.delivered = 0
+      return (!state.io.inbox.isEmpty, !state.io.isReading && state.io.mayReadOn)
+    }
+    if mayReadOn { resumeReading() }
+    guard let message else { return false }
+    turn.pointee.next = CallbackTurn.Served(receive: receive, message: message, hasMore: hasMore)
+    return true
   }
 
   /// Takes the next message where one is kept; nil: there is none, ask with ``receive(_:)``.
@@ -310,7 +331,12 @@ extension ConnectionDriver {
   }
 
   /// Takes a receive back; false where it is answered already.
-  package func withdraw(_ pending: any PendingReceive) -> Bool {
-    state.withLock { !$0.io.receives.removeAll { $0 === pending }.isEmpty }
+  func withdraw(_ pending: any PendingReceive) -> Bool {
+    state.withLock { state in
+      let withdrawn = state.io.receives.removeAll { receive in
+        if case .pending(let other) = receive { other === pending } else { false }
+      }
+      return !withdrawn.isEmpty
+    }
   }
 }

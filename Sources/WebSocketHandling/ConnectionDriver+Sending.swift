@@ -35,11 +35,13 @@ extension ConnectionDriver {
     let (outcome, mustPump) = perform { state -> (SendOutcome, Bool) in
       if let error = refusal(&state, bytes: payload.count) { return (.refused(error), false) }
       let mustPump = enqueue(kind, payload, completion, &state)
-      guard state.io.outgoing.messageCount == 0, case .succeed? = state.io.callbacks.last else {
+      guard state.io.outgoing.messageCount == 0, case .written(let count)? = state.io.callbacks.last else {
         return (.pending, mustPump)
       }
       // Everything is written, and this message was the last.
+      _ = state.io.written.popLast()
       state.io.callbacks.removeLast()
+      if count > 1 { state.io.callbacks.append(.written(count - 1)) }
       return (.written, false)
     }
     if mustPump { pump() }
@@ -69,6 +71,7 @@ extension ConnectionDriver {
 
   /// Encodes a short message from memory that is only lent; false where it has to be kept instead.
   private func sendAtOnce(_ kind: MessageKind, _ bytes: UnsafeRawBufferPointer, completion: Completion?) -> Bool {
+    if isCorked, sendCorked(kind, bytes, completion) { return true }
     let (isDone, mustPump) = perform { state -> (Bool, Bool) in
       if let error = refusal(&state, bytes: bytes.count) {
         answer(error, completion, &state)
@@ -82,6 +85,19 @@ extension ConnectionDriver {
     }
     if mustPump { pump() }
     return isDone
+  }
+
+  /// In a callback: encodes a short message behind those that the end of the callbacks will write; false where that is
+  /// not all there is to do.
+  private func sendCorked(_ kind: MessageKind, _ bytes: UnsafeRawBufferPointer, _ completion: Completion?) -> Bool {
+    state.withLock { state in
+      guard takes(bytes.count, state), runsInline || state.io.flushIsScheduled,
+        state.io.outgoing.encodedBytes + bytes.count + FrameHeader.maximumLength < SendQueue.pieceBytes,
+        state.io.outgoing.appendBorrowed(kind.opcode, bytes, random: environment.random, completion: completion)
+      else { return false }
+      noteGrowth(kind, bytes: bytes.count, &state)
+      return true
+    }
   }
 
   /// Queues a message and writes what may be written now; true where more may go at once.
@@ -105,15 +121,23 @@ extension ConnectionDriver {
     if let completion { state.io.callbacks.append(.fail(completion, error)) }
   }
 
+  /// Whether a message is taken now, in the connection's usual state; where not, ``refusal(_:bytes:)`` knows why.
+  private func takes(_ bytes: Int, _ state: borrowing State) -> Bool {
+    guard case .open = state.io.phase, state.machine.canSend, bytes <= configuration.limits.maximumMessageBytes else {
+      return false
+    }
+    let queued = state.io.outgoing.cost
+    return queued == 0 || queued + bytes + messageOverhead <= configuration.sendQueueLimit
+  }
+
   /// Why a message cannot be taken now.
   private func refusal(_ state: inout State, bytes: Int) -> EngineError.WebSocketError? {
-    if case .open = state.io.phase, state.machine.canSend {
-      return overflow(state.io.outgoing.cost, bytes: bytes)
-    }
+    if takes(bytes, state) { return nil }
     switch state.io.phase {
     case .never: return .messageSendFailed("WebSocket is not connected")
     case .ended(let record): return .closed(record)
     case .connecting: return overflow(state.io.outgoing.cost, bytes: bytes)
+    case .open where state.machine.canSend: return overflow(state.io.outgoing.cost, bytes: bytes)
     case .open: break
     }
     if state.io.isDisconnecting { return .closing }
@@ -157,11 +181,14 @@ extension ConnectionDriver {
 
   // MARK: - Writing
 
+  /// Whether this thread is in callbacks whose sends wait for their end.
+  private var isCorked: Bool { corkedThread.load(ordering: .relaxed) == pthread_self() }
+
   /// Writes at once, unless this thread is in callbacks that others follow: then the last of them does.
   ///
   /// True where more may go at once.
   private func writeUnlessCorked(_ state: inout State, isAwaited: Bool) -> Bool {
-    let isInCallbacks = corkedThread.load(ordering: .relaxed) == pthread_self()
+    let isInCallbacks = isCorked
     guard isInCallbacks || (state.io.isPulled && !isAwaited),
       state.io.outgoing.encodedBytes < SendQueue.pieceBytes
     else { return writePiece(&state) }
@@ -197,12 +224,11 @@ extension ConnectionDriver {
   }
 
   private func noteWritten(_ state: inout State) {
-    while let written = state.io.outgoing.nextWritten() {
-      if state.io.logsMessages {
-        for _ in 0..<written.messages { state.io.callbacks.append(.log(.debug, "WebSocket message sent")) }
-      }
-      if let completion = written.completion { state.io.callbacks.append(.succeed(completion)) }
+    let (messages, completions) = state.io.outgoing.takeWritten(into: &state.io.written)
+    if state.io.logsMessages {
+      for _ in 0..<messages { state.io.callbacks.append(.log(.debug, "WebSocket message sent")) }
     }
+    if completions > 0 { state.io.callbacks.append(.written(completions)) }
     if state.io.isAboveLowMark, state.io.outgoing.cost <= configuration.sendQueueLowMark {
       state.io.isAboveLowMark = false
       state.io.callbacks.append(.sendQueueLow)

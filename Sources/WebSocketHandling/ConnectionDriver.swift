@@ -32,6 +32,11 @@ package final class ConnectionDriver: Sendable {
   /// The thread whose sends wait for the end of its callbacks, to be written together; 0: none.
   let corkedThread = Atomic<UInt>(0)
 
+  /// The thread that runs callbacks; 0: none.
+  private let callbackThread = Atomic<UInt>(0)
+  /// The address of what that thread keeps for itself, on its stack.
+  private let currentTurn = Atomic<UInt>(0)
+
   package init(
     role: Role, configuration: HandlerConfiguration, environment: Environment, loop: any EventLoop, logger: any Logger
   ) {
@@ -123,34 +128,53 @@ package final class ConnectionDriver: Sendable {
   }
 
   private func runCallbacks() {
-    var batch: [Callback] = []
-    var delivered = 0
-    while let hasMore = takeCallbacks(&batch, delivered) {
-      delivered = 0
-      for index in batch.indices {
-        // Sends of a queue's last callback are written at once, those of the others together.
-        cork(runsInline || hasMore || index < batch.count - 1)
-        var callback = Callback.deliver
-        swap(&callback, &batch[index])
-        delivered += callback.cost
-        run(callback)
+    var turn = CallbackTurn()
+    withUnsafeMutablePointer(to: &turn) { turn in
+      currentTurn.store(UInt(bitPattern: turn), ordering: .relaxed)
+      callbackThread.store(pthread_self(), ordering: .relaxed)
+      var batch: [Callback] = []
+      var written = Queue<SendCompletion>()
+      while let hasMore = takeCallbacks(&batch, &written, &turn.pointee.delivered) {
+        for index in batch.indices {
+          // Sends of a queue's last callback are written at once, those of the others together.
+          let isLast = !runsInline && !hasMore && index == batch.count - 1
+          var callback = Callback.deliver
+          swap(&callback, &batch[index])
+          if case .written(let count) = callback {
+            succeed(&written, count, isLast: isLast)
+          } else {
+            cork(!isLast)
+            let cost = callback.cost
+            run(callback)
+            turn.pointee.delivered += cost
+          }
+        }
+        while let next = turn.pointee.next.take() {
+          cork(runsInline || next.hasMore)
+          turn.pointee.delivered += complete(next)
+        }
       }
+      cork(false)
+      callbackThread.store(0, ordering: .relaxed)
     }
-    cork(false)
   }
 
   /// Takes the callbacks that wait and settles for those that ran; nil where none waits, or another thread runs them.
   ///
   /// - Returns: whether messages are kept that the callbacks may ask for.
-  private func takeCallbacks(_ batch: inout [Callback], _ delivered: Int) -> Bool? {
+  private func takeCallbacks(
+    _ batch: inout [Callback], _ written: inout Queue<SendCompletion>, _ delivered: inout Int
+  ) -> Bool? {
     let (hasMore, mayReadOn) = perform { state -> (Bool?, Bool) in
       if batch.isEmpty {
         guard !state.io.isDraining else { return (nil, false) }
         state.io.isDraining = true
       }
       state.io.undelivered -= delivered
+      delivered = 0
       batch.removeAll(keepingCapacity: true)
       swap(&batch, &state.io.callbacks)
+      swap(&written, &state.io.written)
       if batch.isEmpty {
         state.io.isDraining = false
         state.io.drainIsScheduled = false
@@ -168,9 +192,11 @@ package final class ConnectionDriver: Sendable {
   private func run(_ callback: Callback) {
     switch callback {
     case .succeed(let completion): completion(.success(()))
+    case .written: break
     case .fail(let completion, let error): completion(.failure(error))
-    case .message(let receive, let message): receive.complete(.success(message))
-    case .failReceive(let receive, let error): receive.complete(.failure(error))
+    case .message(let receive, let message): complete(receive, message)
+    case .failReceive(.message(let completion), let error): completion.call(.failure(error))
+    case .failReceive(.pending(let receive), let error): receive.complete(.failure(error))
     case .deliver: deliverKept()
     case .hook(let hook): hook()
     case .control(let event): configuration.onControlFrame?(event)
@@ -181,5 +207,34 @@ package final class ConnectionDriver: Sendable {
     case .sendQueueLow: roomObserver.withLock { $0 }?()
     case .ended(let record): endObserver.withLock { $0 }?(record)
     }
+  }
+
+  /// Calls the next completions of sends that are written.
+  private func succeed(_ written: inout Queue<SendCompletion>, _ count: Int, isLast: Bool) {
+    for number in 1...count {
+      cork(!isLast || number < count)
+      written.popFirst()?.call(.success(()))
+    }
+  }
+
+  /// Answers a receive, and returns what its message cost.
+  private func complete(_ served: consuming CallbackTurn.Served) -> Int {
+    let cost = served.message.cost
+    complete(served.receive, served.message)
+    return cost
+  }
+
+  private func complete(_ receive: consuming WaitingReceive, _ message: consuming WebSocketMessage) {
+    switch consume receive {
+    case .message(let completion): completion.call(.success(message))
+    case .pending(let pending): pending.complete(.success(message))
+    }
+  }
+
+  /// What the thread that runs the callbacks keeps for itself; nil on every other thread.
+  var ownTurn: UnsafeMutablePointer<CallbackTurn>? {
+    guard callbackThread.load(ordering: .relaxed) == pthread_self() else { return nil }
+    // Safe: it is this thread's own, further down its stack.
+    return UnsafeMutablePointer(bitPattern: currentTurn.load(ordering: .relaxed))
   }
 }

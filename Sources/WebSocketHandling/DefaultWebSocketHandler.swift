@@ -139,7 +139,13 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
   /// Waits for the next message; kept ones come first, also after the end.
   public func receive<T>(completion: @escaping @Sendable (Result<T, EngineError.WebSocketError>) -> Void)
   where T: Decodable {
-    driver.receive(DecodingReceive(decoder, completion))
+    if T.self == WebSocketMessage.self {
+      // Safe: the two types are the same one, and so is the form in which their container holds a closure.
+      let completion = unsafeBitCast(ReceiveCompletion(call: completion), to: MessageCompletion.self)
+      driver.receive(.message(completion))
+    } else {
+      driver.receive(.pending(DecodingReceive(decoder, completion)))
+    }
   }
 
   /// Installs a standing receiver of borrowed messages, valid during the call only; nil removes it.
@@ -181,7 +187,7 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
   func takeMessage() -> WebSocketMessage? { driver.takeMessage() }
 
   /// Asks for the next message for a task that it wakes.
-  func receive(_ pending: any PendingReceive) { driver.receive(pending) }
+  func receive(_ pending: any PendingReceive) { driver.receive(.pending(pending)) }
 
   /// Takes a receive back; false where it is answered already.
   func withdraw(_ pending: any PendingReceive) -> Bool { driver.withdraw(pending) }

@@ -10,15 +10,24 @@ package protocol PendingReceive: AnyObject, Sendable {
   func complete(_ result: Result<WebSocketMessage, EngineError.WebSocketError>)
 }
 
+/// A call of `receive` that waits for its message.
+enum WaitingReceive: Sendable {
+  /// Wants the message as it is.
+  case message(MessageCompletion)
+  case pending(any PendingReceive)
+}
+
 /// Answers a ping with the time to its pong.
 package typealias PingCompletion = @Sendable (Result<Duration, EngineError.WebSocketError>) -> Void
 
 /// Work for the callbacks' thread.
 enum Callback: Sendable {
   case succeed(Completion)
+  /// So many sends are written; their completions are the next of ``DriverIO/written``.
+  case written(Int)
   indirect case fail(Completion, EngineError.WebSocketError)
-  case message(any PendingReceive, WebSocketMessage)
-  indirect case failReceive(any PendingReceive, EngineError.WebSocketError)
+  case message(WaitingReceive, WebSocketMessage)
+  indirect case failReceive(WaitingReceive, EngineError.WebSocketError)
   /// Kept messages are there for the standing receiver.
   case deliver
   /// The caller decides on a server's certificate.
@@ -36,9 +45,24 @@ enum Callback: Sendable {
     case .message(_, let message): message.cost
     case .control(.ping(let payload)), .control(.pong(let payload, roundTrip: _)): payload.count + messageOverhead
     case .event: messageOverhead
-    case .succeed, .fail, .failReceive, .deliver, .hook, .pinged, .log, .sendQueueLow, .ended: 0
+    case .succeed, .written, .fail, .failReceive, .deliver, .hook, .pinged, .log, .sendQueueLow, .ended: 0
     }
   }
+}
+
+/// What the thread that runs callbacks keeps for itself, out of the lock's reach.
+struct CallbackTurn: ~Copyable, Sendable {
+  /// A receive that a callback made and its message: the next callback.
+  struct Served: ~Copyable, Sendable {
+    var receive: WaitingReceive
+    var message: WebSocketMessage
+    /// Whether more messages were kept behind it.
+    var hasMore: Bool
+  }
+
+  var next: Served?
+  /// What the callbacks cost that have returned and are not settled for.
+  var delivered = 0
 }
 
 /// Where a driver stands between connections.
@@ -124,7 +148,7 @@ struct DriverIO: ~Copyable, Sendable {
   var inbox = Inbox()
   /// What waits for the application: kept, on its way to a callback, or in one that has not returned.
   var undelivered = 0
-  var receives = Queue<any PendingReceive>()
+  var receives = Queue<WaitingReceive>()
   var receiver: Receiver?
   /// Whether a task has taken a message and others are kept for it: what it sends meanwhile is written together.
   var isPulled = false
@@ -164,6 +188,8 @@ struct DriverIO: ~Copyable, Sendable {
   var disconnects: [Completion] = []
   var isDisconnecting = false
   var callbacks: [Callback] = []
+  /// The completions of sends that are written; ``Callback/written(_:)`` says when their turn is.
+  var written = Queue<SendCompletion>()
   var isDraining = false
   var drainIsScheduled = false
   /// Whether memory that nothing lies in will be given back soon.
@@ -204,12 +230,15 @@ struct DriverIO: ~Copyable, Sendable {
   }
 
   /// Whether buffers hold more memory than an idle connection should.
-  var holdsMemory: Bool { outgoing.holdsMemory || inbox.holdsMemory || lent.capacity > 64 }
+  var holdsMemory: Bool {
+    outgoing.holdsMemory || inbox.holdsMemory || lent.capacity > 64 || written.holdsMemory
+  }
 
   /// Gives memory back that nothing lies in.
   mutating func shrink() {
     outgoing.shrink()
     inbox.shrink()
+    written.shrink()
     if lent.isEmpty { lent = [] }
   }
 
@@ -273,18 +302,18 @@ struct DriverIO: ~Copyable, Sendable {
     while let waiting = receives.popFirst() { fail(waiting, error) }
   }
 
-  mutating func give(_ message: WebSocketMessage, to waiting: any PendingReceive) {
-    if waiting.onlyWakes {
+  mutating func give(_ message: WebSocketMessage, to waiting: WaitingReceive) {
+    if case .pending(let pending) = waiting, pending.onlyWakes {
       undelivered -= message.cost
-      wakeUps.append { waiting.complete(.success(message)) }
+      wakeUps.append { pending.complete(.success(message)) }
     } else {
       callbacks.append(.message(waiting, message))
     }
   }
 
-  mutating func fail(_ waiting: any PendingReceive, _ error: EngineError.WebSocketError) {
-    if waiting.onlyWakes {
-      wakeUps.append { waiting.complete(.failure(error)) }
+  mutating func fail(_ waiting: WaitingReceive, _ error: EngineError.WebSocketError) {
+    if case .pending(let pending) = waiting, pending.onlyWakes {
+      wakeUps.append { pending.complete(.failure(error)) }
     } else {
       callbacks.append(.failReceive(waiting, error))
     }

@@ -141,6 +141,39 @@ struct ContractTests {
     #expect(try server.readFrame() == Frame(.pong, "between".utf8))
   }
 
+  @Test(
+    "3: receives made in callbacks, of either kind, have their turn in the order of the calls",
+    arguments: Place.allCases)
+  func receivesInCallbacks(place: Place) throws {
+    let client = Client(place)
+    let server = try client.open()
+    for number in 1...8 { server.send(.text("\(number)")) }
+    client.manual.settle()
+    let (handler, journal) = (try #require(client.handler), client.journal)
+    @Sendable func message(_ name: String, _ next: @escaping @Sendable () -> Void = {}) {
+      handler.receive { (result: Result<WebSocketMessage, Failure>) in
+        journal.note(.step("\(name) \((try? result.get().data).map { String(decoding: $0, as: UTF8.self) } ?? "")"))
+        next()
+      }
+    }
+    @Sendable func number(_ name: String, _ next: @escaping @Sendable () -> Void = {}) {
+      handler.receive { (result: Result<Int, Failure>) in
+        journal.note(.step("\(name) \((try? result.get()) ?? 0)"))
+        next()
+      }
+    }
+    message("a") {
+      message("c")
+      number("d") { message("f") { handler.send(message: WebSocketMessage.text("x")) { journal.note("send", $0) } } }
+    }
+    number("b") { message("e") { number("g") { message("h") } } }
+    client.manual.settle()
+    #expect(
+      client.journal.take().filter { $0 != .ok("send") }
+        == ["a 1", "b 2", "c 3", "d 4", "e 5", "f 6", "g 7", "h 8"].map(Event.step))
+    #expect(handler.buffered.messages == 0)
+  }
+
   @Test("3: a send succeeds when its last byte was taken, not before", arguments: Place.allCases)
   func sendCompletion(place: Place) throws {
     let client = Client(place)

@@ -42,30 +42,32 @@ package struct UTF8Validator: Sendable, Equatable {
     piece.withUnsafeBytes { bytes in
       guard let base = bytes.baseAddress else { return start }
       let count = bytes.count
-      let highBits: UInt64 = 0x8080_8080_8080_8080
       var index = start
       while index &+ 32 <= count {
-        let first = base.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-        let second = base.loadUnaligned(fromByteOffset: index &+ 8, as: UInt64.self)
-        let third = base.loadUnaligned(fromByteOffset: index &+ 16, as: UInt64.self)
-        let fourth = base.loadUnaligned(fromByteOffset: index &+ 24, as: UInt64.self)
-        if (first | second | third | fourth) & highBits != 0 { break }
+        guard Self.areASCII(base + index) else { break }
         index &+= 32
       }
-      while index &+ 8 <= count {
-        if base.loadUnaligned(fromByteOffset: index, as: UInt64.self) & highBits != 0 { break }
-        index &+= 8
-      }
-      // Fewer than eight are left: the last eight bytes at once, also those that were looked at already. Where more are
-      // left, one of the next eight is not ASCII.
-      if index < count, count &- index < 8, count &- start >= 8,
-        base.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self) & highBits == 0
-      {
+      // Fewer than 32 are left: the last 32 at once, also those that were looked at already.
+      if index < count, count &- start >= 32, count &- index < 32, Self.areASCII(base + (count &- 32)) {
         return count
+      }
+      while index &+ 8 <= count {
+        if base.loadUnaligned(fromByteOffset: index, as: UInt64.self) & 0x8080_8080_8080_8080 != 0 { break }
+        index &+= 8
       }
       while index < count, base.load(fromByteOffset: index, as: UInt8.self) < 0x80 { index &+= 1 }
       return index
     }
+  }
+
+  /// Whether 32 bytes are ASCII.
+  @inline(__always)
+  private static func areASCII(_ bytes: UnsafeRawPointer) -> Bool {
+    let first = bytes.loadUnaligned(as: UInt64.self)
+    let second = bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self)
+    let third = bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self)
+    let fourth = bytes.loadUnaligned(fromByteOffset: 24, as: UInt64.self)
+    return (first | second | third | fourth) & 0x8080_8080_8080_8080 == 0
   }
 
   /// The table of RFC 3629 §4, one byte at a time.

@@ -10,18 +10,18 @@
 ///     +-+-+-+-+-------+-+-------------+-------------------------------+
 ///     |  masking key, 32 bits, where MASK is set    |  payload ...    |
 ///     +---------------------------------------------+-----------------+
-package struct FrameHeader: Sendable, Hashable {
+@usableFromInline package struct FrameHeader: Sendable, Hashable {
   /// FIN: this frame is the last of its message.
-  package var isFinal: Bool
+  @usableFromInline package var isFinal: Bool
   /// RSV1 to RSV3.
-  package var reservedBits: ReservedBits
-  package var opcode: Opcode
+  @usableFromInline package var reservedBits: ReservedBits
+  @usableFromInline package var opcode: Opcode
   /// The key of a masked frame; nil where MASK is not set.
-  package var maskingKey: MaskingKey?
+  @usableFromInline package var maskingKey: MaskingKey?
   /// The payload's length in bytes, below 2^63.
-  package var payloadLength: Int
+  @usableFromInline package var payloadLength: Int
 
-  package init(
+  @inlinable package init(
     opcode: Opcode, payloadLength: Int, isFinal: Bool = true, reservedBits: ReservedBits = [],
     maskingKey: MaskingKey? = nil
   ) {
@@ -33,7 +33,7 @@ package struct FrameHeader: Sendable, Hashable {
   }
 
   /// The longest header: two octets, a 64-bit length and a key.
-  package static let maximumLength = 14
+  @inlinable package static var maximumLength: Int { 14 }
   /// The longest payload of a control frame (RFC 6455 §5.5).
   package static let maximumControlPayload = 125
 
@@ -51,9 +51,9 @@ package struct FrameHeader: Sendable, Hashable {
 /// RSV1 to RSV3 of a frame header.
 ///
 /// Without an extension all are zero (RFC 6455 §5.2).
-package struct ReservedBits: OptionSet, Sendable, Hashable {
-  package var rawValue: UInt8
-  package init(rawValue: UInt8) { self.rawValue = rawValue }
+@usableFromInline package struct ReservedBits: OptionSet, Sendable, Hashable {
+  @usableFromInline package var rawValue: UInt8
+  @inlinable package init(rawValue: UInt8) { self.rawValue = rawValue }
 
   package static let rsv1 = ReservedBits(rawValue: 0x40)
   package static let rsv2 = ReservedBits(rawValue: 0x20)
@@ -130,7 +130,7 @@ extension FrameHeader {
   ///
   /// - Parameter target: room for ``encodedLength`` octets; the caller owns it for this call.
   @discardableResult
-  package func write(to target: UnsafeMutableRawPointer) -> Int {
+  @inlinable package func write(to target: UnsafeMutableRawPointer) -> Int {
     let maskBit: UInt8 = maskingKey == nil ? 0 : 0x80
     target.storeBytes(of: (isFinal ? 0x80 : 0) | reservedBits.rawValue | opcode.rawValue, as: UInt8.self)
     var length = 2
@@ -154,7 +154,7 @@ extension FrameHeader {
 }
 
 extension FrameHeader: CustomStringConvertible {
-  package var description: String {
+  @usableFromInline package var description: String {
     var words = ["\(opcode)"]
     if !isFinal { words.append("(not final)") }
     if reservedBits.contains(.rsv1) { words.append("RSV1") }

@@ -1,7 +1,7 @@
 /// What a frame carries (RFC 6455 §5.2).
 ///
 /// The ten reserved values are a ``ProtocolViolation/reservedOpcode(_:)``.
-package enum Opcode: UInt8, Sendable, Hashable, CaseIterable {
+@usableFromInline package enum Opcode: UInt8, Sendable, Hashable, CaseIterable {
   case continuation = 0x0
   case text = 0x1
   case binary = 0x2
@@ -14,7 +14,7 @@ package enum Opcode: UInt8, Sendable, Hashable, CaseIterable {
 }
 
 extension Opcode: CustomStringConvertible {
-  package var description: String {
+  @usableFromInline package var description: String {
     switch self {
     case .continuation: "CONTINUATION"
     case .text: "TEXT"
@@ -34,5 +34,5 @@ public enum MessageKind: Sendable, Hashable {
   case binary
 
   /// The opcode of the message's first frame.
-  package var opcode: Opcode { self == .text ? .text : .binary }
+  @inlinable package var opcode: Opcode { self == .text ? .text : .binary }
 }

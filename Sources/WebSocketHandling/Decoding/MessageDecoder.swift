@@ -47,9 +47,18 @@ final class DecodingReceive<T: Decodable>: PendingReceive {
   }
 }
 
+/// A completion of `receive` in a container of generic type, which holds closures of every such type in one form.
+struct ReceiveCompletion<T>: Sendable {
+  var call: @Sendable (Result<T, EngineError.WebSocketError>) -> Void
+}
+
+/// A completion that wants the message as it is.
+typealias MessageCompletion = ReceiveCompletion<WebSocketMessage>
+
 /// The value itself where `type` is its own type; a cast without the runtime's search for other ways.
+@inline(__always)
 func identical<Value, Other>(_ value: Value, as type: Other.Type) -> Other? {
   guard Value.self == type else { return nil }
   // Safe: the two types are the same one.
-  return withUnsafePointer(to: value) { UnsafeRawPointer($0).assumingMemoryBound(to: Other.self).pointee }
+  return unsafeBitCast(value, to: Other.self)
 }

@@ -19,7 +19,7 @@ struct Queue<Element> {
     return index < ring.count ? index : index - ring.count
   }
 
-  mutating func append(_ element: Element) {
+  mutating func append(_ element: consuming Element) {
     if count == ring.count { grow() }
     ring[index(count)] = element
     count += 1
@@ -40,12 +40,25 @@ struct Queue<Element> {
     return element
   }
 
+  /// Takes the last.
+  mutating func popLast() -> Element? {
+    guard count > 0 else { return nil }
+    count -= 1
+    return ring[index(count)].take()
+  }
+
   /// Whether it holds more memory than an idle connection should.
   var holdsMemory: Bool { ring.count > 16 }
 
   /// Gives memory back that nothing lies in.
   mutating func shrink() {
     if isEmpty, holdsMemory { self = Queue() }
+  }
+
+  /// Forgets all.
+  mutating func removeAll(keepingCapacity: Bool) where Element: BitwiseCopyable {
+    guard keepingCapacity else { return self = Queue() }
+    (head, count) = (0, 0)
   }
 
   /// Takes all that fulfil a condition, in order.

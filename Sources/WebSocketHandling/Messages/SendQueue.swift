@@ -4,6 +4,12 @@ import WebSocketTransport
 /// Answers a send, a disconnect or a connect.
 package typealias Completion = @Sendable (Result<Void, EngineError.WebSocketError>) -> Void
 
+/// The completion of a send, as it lies in containers of generic type: bare, each passage in and out would cost an
+/// allocation.
+struct SendCompletion: Sendable {
+  var call: Completion
+}
+
 /// What waits to be written: bytes that are encoded, and behind them frames that are not yet.
 ///
 /// Small frames are encoded at once, masked in the same pass that copies them; long payloads stay with their owner and
@@ -30,11 +36,6 @@ struct SendQueue: ~Copyable, Sendable {
     var hasCompletion = false
   }
 
-  /// A completion in a container of generic type: bare, each passage in and out would cost an allocation.
-  private struct Waiter: Sendable {
-    var completion: Completion
-  }
-
   /// How much is encoded or written in one go.
   static let pieceBytes = 64 << 10
   /// The rest of a payload up to which it goes with the piece before it.
@@ -50,7 +51,7 @@ struct SendQueue: ~Copyable, Sendable {
   private var encoded = Queue<Encoded>()
   /// The last entry, while more frames may share it; none where it counts no message.
   private var tail = Encoded()
-  private var completions = Queue<Waiter>()
+  private var completions = Queue<SendCompletion>()
   private var encodedPosition = 0
   private var writtenPosition = 0
   private var keys = MaskingKeys()
@@ -114,16 +115,15 @@ struct SendQueue: ~Copyable, Sendable {
 
   private mutating func addEncoded(cost: Int, _ completion: Completion?) {
     if let completion {
-      completions.append(Waiter(completion: completion))
-    } else if tail.messages > 0, tail.cost < Self.sharedCost {
+      endTail()
+      encoded.append(Encoded(end: encodedPosition, cost: cost, messages: 1, hasCompletion: true))
+      completions.append(SendCompletion(call: completion))
+    } else {
+      if tail.cost >= Self.sharedCost { endTail() }
       tail.end = encodedPosition
       tail.cost += cost
       tail.messages += 1
-      return
     }
-    endTail()
-    tail = Encoded(end: encodedPosition, cost: cost, messages: 1, hasCompletion: completion != nil)
-    if completion != nil { endTail() }
   }
 
   /// Lets no more frames share the last entry.
@@ -143,14 +143,29 @@ struct SendQueue: ~Copyable, Sendable {
     return outcome
   }
 
-  /// Takes the next messages that are written: one with a completion, or some without; nil when none are left.
-  mutating func nextWritten() -> (messages: Int, completion: Completion?)? {
+  /// Takes the messages that are written; their completions go behind those in `written`.
+  ///
+  /// - Returns: how many messages, and how many completions.
+  mutating func takeWritten(into written: inout Queue<SendCompletion>) -> (messages: Int, completions: Int) {
+    let (messages, waiting) = (messageCount, completions.count)
+    if buffer.isEmpty, nothingWaits {
+      // All of them, as nearly always: none is looked at.
+      if written.isEmpty { swap(&completions, &written) }
+      while let completion = completions.popFirst() { written.append(completion) }
+      encoded.removeAll(keepingCapacity: true)
+      tail = Encoded()
+      (cost, messageCount) = (0, 0)
+      return (messages, waiting)
+    }
     if encoded.isEmpty { endTail() }
-    guard let first = encoded.first, first.end <= writtenPosition else { return nil }
-    _ = encoded.popFirst()
-    cost -= first.cost
-    messageCount -= first.messages
-    return (first.messages, first.hasCompletion ? completions.popFirst()?.completion : nil)
+    while let first = encoded.first, first.end <= writtenPosition {
+      _ = encoded.popFirst()
+      cost -= first.cost
+      messageCount -= first.messages
+      if first.hasCompletion, let completion = completions.popFirst() { written.append(completion) }
+      if encoded.isEmpty { endTail() }
+    }
+    return (messages - messageCount, waiting - completions.count)
   }
 
   /// Takes back the frames of which no byte is encoded and returns their completions.
@@ -177,7 +192,7 @@ struct SendQueue: ~Copyable, Sendable {
 
   /// Takes the completions from the frames, which stay.
   mutating func takeCompletions() -> [Completion] {
-    var taken = completions.removeAll().map(\.completion)
+    var taken = completions.removeAll().map(\.call)
     endTail()
     for entry in encoded.removeAll() {
       encoded.append(Encoded(end: entry.end, cost: entry.cost, messages: entry.messages, hasCompletion: false))
