@@ -17,12 +17,20 @@ public final class Room: Sendable {
   ///
   /// Its receiver belongs to the room.
   public func join(_ connection: ServerConnection) {
+    add(connection)
+    connection.onMessage { [weak self] message in self?.relay(message) }
+  }
+
+  /// Adds a member whose receiver is not the room's.
+  package func add(_ connection: ServerConnection) {
     let id = ObjectIdentifier(connection)
     members.withLock { $0[id] = connection }
     connection.onClose { [weak self] _ in _ = self?.members.withLock { $0.removeValue(forKey: id) } }
-    connection.onMessage { [weak self] message in
-      self?.broadcast(message.kind, message.text.map(Payload.string) ?? .bytes(message.bytes))
-    }
+  }
+
+  /// Sends a member's message to every member.
+  package func relay(_ message: borrowing BorrowedMessage) {
+    broadcast(message.kind, message.text.map(Payload.string) ?? .bytes(message.bytes))
   }
 
   /// Sends a message to every member.

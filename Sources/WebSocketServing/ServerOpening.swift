@@ -4,6 +4,8 @@ import WebSocketTransport
 /// What a server does with an opening handshake.
 package enum Admission: Sendable, Hashable {
   case accept
+  /// Accepts so much later.
+  case acceptAfter(Duration)
   /// Answers with that status and ends the connection.
   case refuse(status: Int)
   /// Never answers.
@@ -150,26 +152,34 @@ final class ServerOpening: TransportHandler {
   }
 
   private func decide(_ offer: ServerHandshake.Offer, _ bytes: [UInt8]) {
-    let answer: Phase
     switch admit(offer.head) {
-    case .accept:
-      let subprotocol = offer.subprotocols.first { subprotocols.contains($0) }
-      answer = .answering(
-        offer.accepted(subprotocol: subprotocol).encoded, written: 0,
-        opened: Opened(
-          head: offer.head, subprotocol: subprotocol, tls: tls?.agreement, transport: transport, bytes: bytes))
+    case .accept: answer(accepting(offer, bytes))
+    case .acceptAfter(let delay):
+      _ = loop.schedule(after: delay) { [weak self] in self.map { $0.answer($0.accepting(offer, bytes)) } }
     case .refuse(let status):
       let fields: HTTPFields = [
         HTTPField(name: "Connection", value: "close"), HTTPField(name: "Content-Length", value: "0"),
       ]
-      answer = .answering(
-        HTTPResponseHead(status: status, reason: "Refused", fields: fields).encoded, written: 0, opened: nil)
+      answer(
+        .answering(
+          HTTPResponseHead(status: status, reason: "Refused", fields: fields).encoded, written: 0, opened: nil))
     case .stall:
       state.withLock { state in
         if let timer = state.timer.take() { loop.cancel(timer) }
       }
-      return
     }
+  }
+
+  private func accepting(_ offer: ServerHandshake.Offer, _ bytes: [UInt8]) -> Phase {
+    let subprotocol = offer.subprotocols.first { subprotocols.contains($0) }
+    return .answering(
+      offer.accepted(subprotocol: subprotocol).encoded, written: 0,
+      opened: Opened(
+        head: offer.head, subprotocol: subprotocol, tls: tls?.agreement, transport: transport, bytes: bytes))
+  }
+
+  /// Writes the answer, unless the handshake was given up meanwhile.
+  private func answer(_ answer: Phase) {
     let step = state.withLock { state -> Step in
       guard case .stalled = state.phase else { return .wait }
       state.phase = answer

@@ -22,23 +22,29 @@ public final class LoopbackServer: Sendable {
   /// - Parameters:
   ///   - port: 0: the system picks one, see ``port``.
   ///   - tls: how `wss` is served; nil: `ws` is.
+  ///   - faults: what goes wrong by itself; nil: nothing.
   ///   - onConnection: called with each client, after the mode has been set up for it.
   public init(
     _ mode: Mode = .echo, port: Int = 0, subprotocols: [String] = [], tls: TLSServerConfiguration? = nil,
-    configuration: HandlerConfiguration = WebSocketServer.defaultConfiguration,
+    faults: FaultPlan? = nil, configuration: HandlerConfiguration = WebSocketServer.defaultConfiguration,
     onConnection: @escaping @Sendable (ServerConnection) -> Void = { _ in }
   ) throws(EngineError.WebSocketError) {
     let room = Room()
-    let admission = SharedAdmission()
+    let admission = SharedAdmission(faults.map(SharedAdmission.Rule.plan) ?? .always(.accept))
     self.room = room
     self.admission = admission
     server = try WebSocketServer(
       host: "127.0.0.1", port: port, subprotocols: subprotocols, tls: tls, configuration: configuration,
-      environment: .system, admit: { _ in admission.next() },
+      environment: .system, admit: { admission.next($0) },
       onConnection: { connection in
-        switch mode {
-        case .echo: WebSocketServer.echo(connection)
-        case .room: room.join(connection)
+        if mode == .room { room.add(connection) }
+        let answers = Lock(admission.answersBeforeLoss(of: connection.head))
+        connection.onMessage { [unowned connection] message in
+          guard answers.withLock({ $0.spend() }) else { return connection.drop() }
+          switch mode {
+          case .echo: connection.send(message)
+          case .room: room.relay(message)
+          }
         }
         onConnection(connection)
       })
@@ -73,13 +79,16 @@ public final class LoopbackServer: Sendable {
   }
 
   /// From now on opening handshakes are never answered.
-  public func stall() { admission.set(.stall) }
+  public func stall() { admission.set(.always(.stall)) }
 
   /// From now on opening handshakes are refused with that status.
-  public func refuse(status: Int) { admission.set(.refuse(status: status)) }
+  public func refuse(status: Int) { admission.set(.always(.refuse(status: status))) }
 
-  /// From now on opening handshakes are accepted again, as in the beginning.
-  public func accept() { admission.set(.accept) }
+  /// From now on opening handshakes are accepted, and connections last.
+  public func accept() { admission.set(.always(.accept)) }
+
+  /// From now on clients meet what the plan has for them; its first handshake is the next one.
+  public func inject(_ faults: FaultPlan) { admission.set(.plan(faults)) }
 
   /// Stops listening and closes every connection with 1001.
   public func shutDown() { server.shutDown() }
@@ -87,21 +96,65 @@ public final class LoopbackServer: Sendable {
 
 /// What to do with the next opening handshakes, and how many there were.
 private final class SharedAdmission: Sendable {
-  private struct State: Sendable {
-    var admission = Admission.accept
-    var count = 0
+  enum Rule: Sendable {
+    case always(Admission)
+    case plan(FaultPlan)
   }
 
-  private let state = Lock(State())
+  private struct State: Sendable {
+    var rule: Rule
+    var count = 0
+    /// How many came before the rule was set.
+    var countBefore = 0
+    /// By the key of the opening handshake, until the connection is there.
+    var lossAfter: [String: Int] = [:]
+  }
+
+  private let state: Lock<State>
+
+  init(_ rule: Rule) { state = Lock(State(rule: rule)) }
 
   var count: Int { state.withLock { $0.count } }
 
-  func set(_ admission: Admission) { state.withLock { $0.admission = admission } }
-
-  func next() -> Admission {
+  func set(_ rule: Rule) {
     state.withLock { state in
-      state.count += 1
-      return state.admission
+      state.rule = rule
+      state.countBefore = state.count
     }
+  }
+
+  func next(_ head: HTTPRequestHead) -> Admission {
+    state.withLock { state in
+      defer { state.count += 1 }
+      switch state.rule {
+      case .always(let admission): return admission
+      case .plan(let plan):
+        switch plan.fate(of: state.count - state.countBefore) {
+        case .refused(let status): return .refuse(status: status)
+        case .stalled: return .stall
+        case .served(let delay, let lossAfter):
+          if let lossAfter, let key = head.fields["Sec-WebSocket-Key"] { state.lossAfter[key] = lossAfter }
+          return delay > .zero ? .acceptAfter(delay) : .accept
+        }
+      }
+    }
+  }
+
+  func answersBeforeLoss(of head: HTTPRequestHead) -> Answers {
+    let key = head.fields["Sec-WebSocket-Key"]
+    return Answers(left: state.withLock { state in key.flatMap { state.lossAfter.removeValue(forKey: $0) } })
+  }
+}
+
+/// How many messages a connection still answers.
+private struct Answers: Sendable {
+  /// Nil: any number.
+  var left: Int?
+
+  /// Whether one more may be answered.
+  mutating func spend() -> Bool {
+    guard let left else { return true }
+    self.left = left - 1
+    return left > 0
   }
 }

@@ -5,7 +5,7 @@ import WebSocketServing
 import WebSocketTesting
 
 /// A request whose time-outs a slow machine does not reach.
-private func patient(_ url: URL, subprotocols: [String] = []) -> NetworkRequest {
+func patient(_ url: URL, subprotocols: [String] = []) -> NetworkRequest {
   NetworkRequest(
     url: url, subprotocols: subprotocols, connectTimeout: .seconds(240), closeTimeout: .seconds(240))
 }
