@@ -6,8 +6,15 @@ import WebSocketServing
 import WebSocketTransport
 
 /// `websocket chat`: a server and two chat clients in one process; their connections are cut and come back.
+///
+/// With a URL it is a ``ChatClient``.
 final class ChatCommand: Sendable {
-  static let usage = "usage: websocket chat"
+  static let usage = """
+    usage: websocket chat [options] [URL]
+      --name NAME           the sender of what is written; default: User
+      --ping-interval S     seconds between pings, and for an answer to each; default: 20
+      without a URL         a demonstration with a server of its own
+    """
 
   /// A step that did not happen in time.
   private struct Missed: Error {
@@ -16,12 +23,22 @@ final class ChatCommand: Sendable {
 
   private static let stepTimeout = Duration.seconds(6)
 
+  private let client: ChatClient?
+
   init(_ arguments: some Sequence<String>) throws(UsageError) {
-    let options = try CommandLineOptions(arguments)
-    try options.noOperands()
+    let options = try CommandLineOptions(arguments, valued: ["--name", "--ping-interval"])
+    let interval = try options.seconds("--ping-interval")
+    if options.operands.isEmpty {
+      client = nil
+    } else {
+      let text = try options.operand("URL")
+      guard let url = URL(string: text) else { throw UsageError(message: "\(text) is not a URL") }
+      client = ChatClient(url: url, name: options.string("--name") ?? "User", pingInterval: interval)
+    }
   }
 
   func run() {
+    if let client { return client.run() }
     let thread = Thread {
       do {
         try Self.demonstrate()

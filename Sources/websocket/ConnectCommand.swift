@@ -18,14 +18,23 @@ final class ConnectCommand: Sendable {
       --ping-interval S     seconds between pings, and for an answer to each; default: no pings
       --connect-timeout S   seconds until the connection must be open
       --max-message BYTES   the largest message to accept
+      --reconnect           connect again after a loss, until the end is asked for; lines wait meanwhile
       --count N             close after N messages
       --json                one JSON object per event on standard output
     """
 
   private struct State: Sendable {
+    /// The handler, or the session over it.
+    var connection: any WebSocketHandler
     var received = 0
+    /// Whether a connection was told to be open, and its end was not.
     var isOpen = false
     var isClosing = false
+  }
+
+  /// How the last connection ended.
+  private final class LastEnd: Sendable {
+    let record = Lock<CloseRecord?>(nil)
   }
 
   /// Lines that may be on their way at once.
@@ -36,11 +45,13 @@ final class ConnectCommand: Sendable {
   private let isBinary: Bool
   private let isJSON: Bool
   private let count: Int?
-  private let state = Lock(State())
+  private let reconnects: Bool
+  private let state: Lock<State>
+  private let lastEnd = LastEnd()
 
   init(_ arguments: some Sequence<String>) throws(UsageError) {
     let options = try CommandLineOptions(
-      arguments, flags: ["--binary", "--json", "--insecure"],
+      arguments, flags: ["--binary", "--json", "--insecure", "--reconnect"],
       valued: [
         "--header", "--subprotocol", "--origin", "--ping-interval", "--connect-timeout", "--max-message", "--count",
         "--ca", "--cert",
@@ -73,15 +84,22 @@ final class ConnectCommand: Sendable {
       configuration.limits.maximumFrameBytes = limit
     }
     if isJSON { configuration.onControlFrame = { Terminal.print(JSONEvent.control($0).line) } }
+    reconnects = options.has("--reconnect")
+    if reconnects {
+      configuration.onEvent = { [lastEnd] event in
+        if case .closed(let record) = event { lastEnd.record.withLock { $0 = record } }
+      }
+    }
     handler = DefaultWebSocketHandler(logger: SilentLogger(), configuration: configuration)
+    state = Lock(State(connection: handler))
   }
 
   func run() {
     Terminal.onTermination { [self] in close() }
+    if reconnects { return stayConnected() }
     handler.connect(request: request) { [self] result in
       switch result {
       case .success:
-        state.withLock { $0.isOpen = true }
         report(handler.handshake.map { .open($0) }, "connected")
         receive()
         let thread = Thread { [self] in sendLines() }
@@ -103,8 +121,10 @@ final class ConnectCommand: Sendable {
 
   // MARK: - In
 
+  private var connection: any WebSocketHandler { state.withLock { $0.connection } }
+
   private func receive() {
-    handler.receive { [self] (result: Result<WebSocketMessage, EngineError.WebSocketError>) in
+    connection.receive { [self] (result: Result<WebSocketMessage, EngineError.WebSocketError>) in
       switch result {
       case .success(let message):
         show(message)
@@ -132,12 +152,19 @@ final class ConnectCommand: Sendable {
   }
 
   private func ended(_ error: EngineError.WebSocketError) {
-    guard case .closed(let record) = error else {
+    // A session tells of ends itself, and of what follows.
+    if reconnects { return }
+    report(error)
+    exit(error.status)
+  }
+
+  /// Tells how a connection or an attempt ended.
+  private func report(_ error: EngineError.WebSocketError) {
+    if case .closed(let record) = error {
+      report(.close(record), "\(record)")
+    } else {
       report(.error(error), "\(error)")
-      exit(1)
     }
-    report(.close(record), "\(record)")
-    exit(record.isClean && record.violation == nil ? 0 : 1)
   }
 
   // MARK: - Out
@@ -150,12 +177,21 @@ final class ConnectCommand: Sendable {
         continue
       }
       room.wait()
-      handler.send(message: message) { [isJSON] result in
-        if case .failure(let error) = result, !error.isEnd, !isJSON { Terminal.complain("not sent: \(error)") }
+      connection.send(message: message) { [isJSON, reconnects] result in
+        if case .failure(let error) = result, reconnects || !error.isEnd && !isJSON {
+          Terminal.complain("not sent, or not for certain: \(error): \(line)")
+        }
         room.signal()
       }
     }
-    if count == nil { close() }
+    guard count == nil else { return }
+    // A handler sends what it was given before it closes; a session gives up what waits for a connection.
+    if reconnects {
+      for _ in 0..<Self.linesOutstanding { room.wait() }
+      // A semaphore must not end below its first value.
+      for _ in 0..<Self.linesOutstanding { room.signal() }
+    }
+    close()
   }
 
   private func message(_ line: String) -> WebSocketMessage? {
@@ -170,11 +206,56 @@ final class ConnectCommand: Sendable {
       defer { state.isClosing = true }
       return !state.isClosing
     }
-    if isFirst { handler.disconnect { _ in } }
+    if isFirst { connection.disconnect { [self] in if reconnects { stopped($0) } } }
+  }
+
+  // MARK: - Again and again
+
+  /// Connects, and connects again after each loss, as the session's policy says.
+  private func stayConnected() {
+    let session = ReconnectingSession(handler, logger: SilentLogger()) { [self] in heard($0) }
+    state.withLock { $0.connection = session }
+    session.connect(request: request) { [self] result in
+      if case .success = result { receive() }
+    }
+    let thread = Thread { [self] in sendLines() }
+    thread.start()
+  }
+
+  private func heard(_ event: SessionEvent) {
+    switch event {
+    case .stateChanged(.connected):
+      state.withLock { $0.isOpen = true }
+      report(handler.handshake.map { .open($0) }, "connected")
+    case .problem(let error):
+      state.withLock { $0.isOpen = false }
+      report(error)
+    case .stateChanged(.waiting(let attempt, let delay)):
+      let milliseconds = Int((delay / .milliseconds(1)).rounded())
+      report(.reconnecting(attempt: attempt, milliseconds), "attempt \(attempt) follows in \(milliseconds) ms")
+    case .stateChanged(.stopped(.failed(let error))), .stateChanged(.stopped(.gaveUp(_, let error))):
+      exit(error.status)
+    case .stateChanged(.idle), .stateChanged(.held), .stateChanged(.connecting), .stateChanged(.stopped(.requested)):
+      break
+    }
+  }
+
+  /// The session has stopped, as it was asked to.
+  private func stopped(_ result: Result<Void, EngineError.WebSocketError>) {
+    if state.withLock({ $0.isOpen }), let record = lastEnd.record.withLock({ $0 }) { report(.closed(record)) }
+    switch result {
+    case .success: exit(0)
+    case .failure(let error): exit(error.status)
+    }
   }
 }
 
 extension EngineError.WebSocketError {
+  /// The exit status that says how the connection ended.
+  fileprivate var status: Int32 {
+    if case .closed(let record) = self, record.isClean, record.violation == nil { 0 } else { 1 }
+  }
+
   /// Whether the connection's end, told elsewhere, is the reason.
   fileprivate var isEnd: Bool {
     switch self {

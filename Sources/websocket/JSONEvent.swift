@@ -97,6 +97,10 @@ struct JSONEvent {
       ])
   }
 
+  static func reconnecting(attempt: Int, _ delayMilliseconds: Int) -> JSONEvent {
+    JSONEvent("reconnecting", [("attempt", .int(attempt)), ("delayMilliseconds", .int(delayMilliseconds))])
+  }
+
   static func error(_ error: EngineError.WebSocketError) -> JSONEvent {
     var answer: [(key: String, value: Value)] = [("status", .null), ("headers", .null), ("body", .null)]
     if case .handshakeRefused(let refusal) = error {

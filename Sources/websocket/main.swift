@@ -3,7 +3,7 @@ import Glibc
 
 let usage = """
   usage: websocket COMMAND ...
-    chat             a demonstration: two chat clients that come back after a lost connection
+    chat [URL]       a chat client that comes back after a lost connection; without a URL, a demonstration of two
     connect URL      sends lines of standard input, shows what comes
     serve            an echo server or a broadcast room
     bench URL        measures against an echo server, and beside another client
