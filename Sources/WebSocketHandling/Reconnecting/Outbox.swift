@@ -48,6 +48,9 @@ struct Outbox: Sendable {
   /// How many messages have no outcome.
   var count: Int { waiting.count + given.count + unacknowledged.count }
 
+  /// Their payload bytes.
+  var bytes: Int { cost - count * messageOverhead }
+
   /// When the first expires of those that the handler does not have.
   var nextDeadline: Instant? {
     // All have the same time: the oldest come first.

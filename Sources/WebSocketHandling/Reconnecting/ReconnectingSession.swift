@@ -77,6 +77,9 @@ public final class ReconnectingSession: WebSocketHandler {
   /// What the session is doing.
   public var currentState: SessionState { state.withLock { $0.shown } }
 
+  /// What the session has counted since it was made, and what waits in its outbox.
+  public var metrics: SessionMetrics { state.withLock { $0.metrics } }
+
   /// Connects, and stays connected until ``stop()``; does nothing while started.
   ///
   /// - Parameter request: the server. Unless it brings a keepalive of its own, pings go out each 20 s and a dead

@@ -25,6 +25,9 @@ struct SessionCore: Sendable {
   private let hasProvider: Bool
   private(set) var shown = SessionState.idle
   var effects = SessionEffects()
+  private var counts = SessionMetrics()
+  /// Whether a connection of this start was there before.
+  private var wasConnected = false
   private var machine: ReconnectMachine
   private var attempt = Attempt.none
   private var request: NetworkRequest?
@@ -57,6 +60,7 @@ struct SessionCore: Sendable {
       return
     }
     self.request = request
+    wasConnected = false
     connecting = completion
     apply(machine.start())
   }
@@ -134,6 +138,9 @@ struct SessionCore: Sendable {
     case .success:
       attempt = .none
       machine.connected(at: now)
+      counts.connects += 1
+      if wasConnected { counts.reconnects += 1 }
+      wasConnected = true
       isRefusing = false
       isReceiving = false
       show(.connected)
@@ -154,6 +161,7 @@ struct SessionCore: Sendable {
       outbox.lost(failure)
       return judge(machine.lost(failure, at: now), at: now)
     }
+    if case .success = result { counts.messagesReceived += 1 }
     inbox.add(result)
     deliver()
   }
@@ -204,6 +212,14 @@ struct SessionCore: Sendable {
     return effects.take() ?? []
   }
 
+  /// What was counted, and what waits.
+  var metrics: SessionMetrics {
+    var metrics = counts
+    metrics.outboxMessages = outbox.count
+    metrics.outboxBytes = outbox.bytes
+    return metrics
+  }
+
   // MARK: Attempts
 
   /// Whether the handler has a connection or an attempt of ours.
@@ -247,12 +263,14 @@ struct SessionCore: Sendable {
 
   private mutating func connect(_ request: NetworkRequest) {
     attempt = .connecting
+    counts.attempts += 1
     effects.append(.connect(generation: generation, request))
   }
 
   /// Tells of a failure, and asks the policy's rule about it.
   private mutating func judge(_ cause: ReconnectCause?, at now: Instant) {
     guard let cause else { return }
+    counts.problems += 1
     leave()
     effects.append(.event(.problem(cause.failure)))
     effects.append(.judge(generation: generation, cause))
@@ -331,6 +349,7 @@ struct SessionCore: Sendable {
   }
 
   private mutating func settle(_ settled: Outbox.Settled) {
+    counts.add(settled.outcome)
     guard let hearer = settled.hearer else { return }
     effects.append(.call { hearer(settled.outcome) })
   }
