@@ -7,7 +7,7 @@ public import WebSocketTransport
 /// - `connect` completes with the first success; later losses are the session's affair. It fails when the session stops
 ///   before: when the policy says so, or as `cancelled` by `disconnect`.
 /// - `receive` stays pending over losses. It fails when the session stops, with the reason.
-/// - `send` writes at once or waits in the outbox, in order; ``send(_:delivery:outcome:)`` tells exactly what became of
+/// - `send` writes at once or waits in the outbox, in order; ``send(_:delivery:acknowledgementKey:outcome:)`` tells exactly what became of
 ///   a message. A loss is noticed by the receive that the session keeps with its handler.
 /// - `disconnect` stops for good; `connect` starts anew, also from inside its completion.
 ///
@@ -80,7 +80,7 @@ public final class ReconnectingSession: WebSocketHandler {
   /// What the session has counted since it was made, and what waits in its outbox.
   public var metrics: SessionMetrics { state.withLock { $0.metrics } }
 
-  /// Connects, and stays connected until ``stop()``; does nothing while started.
+  /// Connects, and stays connected until ``stop(completion:)``; does nothing while started.
   ///
   /// - Parameter request: the server. Unless it brings a keepalive of its own, pings go out each 20 s and a dead
   ///   connection is given up 20 s later, where the handler honours that.
