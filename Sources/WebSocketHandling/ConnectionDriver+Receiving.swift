@@ -297,27 +297,29 @@ extension ConnectionDriver {
       return (!state.io.inbox.isEmpty, !state.io.isReading && state.io.mayReadOn)
     }
     if mayReadOn { resumeReading() }
-    guard let message else { return false }
+    guard let message = message.take() else { return false }
     turn.pointee.next = CallbackTurn.Served(receive: receive, message: message, hasMore: hasMore)
     return true
   }
 
   /// Takes the next message where one is kept; nil: there is none, ask with ``receive(_:)``.
   func takeMessage() -> WebSocketMessage? {
-    let (message, mayReadOn, mustPump) = state.withLock { state -> (WebSocketMessage?, Bool, Bool) in
-      guard state.io.receiver == nil, !state.io.isDelivering, state.io.receives.isEmpty,
-        let message = state.io.inbox.popFirst()
-      else {
+    var message: WebSocketMessage?
+    let (mayReadOn, mustPump) = state.withLock { state -> (Bool, Bool) in
+      if state.io.receiver == nil, !state.io.isDelivering, state.io.receives.isEmpty {
+        message = state.io.inbox.popFirst()
+      }
+      state.io.isPulled = !state.io.inbox.isEmpty
+      guard let message else {
         state.io.isPulled = false
-        return (nil, false, !state.io.outgoing.isEmpty)
+        return (false, !state.io.outgoing.isEmpty)
       }
       state.io.undelivered -= message.cost
-      state.io.isPulled = !state.io.inbox.isEmpty
-      return (message, !state.io.isReading && state.io.mayReadOn, false)
+      return (!state.io.isReading && state.io.mayReadOn, false)
     }
     if mayReadOn { resumeReading() }
     if mustPump { pump() }
-    return message
+    return message.take()
   }
 
   private func refusal(toReceive state: inout State) -> EngineError.WebSocketError? {

@@ -73,7 +73,7 @@ extension ConnectionDriver {
   private func sendAtOnce(_ kind: MessageKind, _ bytes: UnsafeRawBufferPointer, completion: Completion?) -> Bool {
     if isCorked, sendCorked(kind, bytes, completion) { return true }
     let (isDone, mustPump) = perform { state -> (Bool, Bool) in
-      if let error = refusal(&state, bytes: bytes.count) {
+      if !takes(bytes.count, state), let error = refusal(&state, bytes: bytes.count) {
         answer(error, completion, &state)
         return (true, false)
       }
@@ -132,7 +132,6 @@ extension ConnectionDriver {
 
   /// Why a message cannot be taken now.
   private func refusal(_ state: inout State, bytes: Int) -> EngineError.WebSocketError? {
-    if takes(bytes, state) { return nil }
     switch state.io.phase {
     case .never: return .messageSendFailed("WebSocket is not connected")
     case .ended(let record): return .closed(record)

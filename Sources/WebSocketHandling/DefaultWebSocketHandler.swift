@@ -193,7 +193,7 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
   func withdraw(_ pending: any PendingReceive) -> Bool { driver.withdraw(pending) }
 
   /// Decodes a message as `receive` does.
-  func decode<T: Decodable>(_ message: WebSocketMessage, as type: T.Type) -> Result<T, EngineError.WebSocketError> {
-    decoder.decode(message, as: type)
+  func decode<T: Decodable>(_ message: WebSocketMessage, as type: T.Type) throws(EngineError.WebSocketError) -> T {
+    try decoder.decode(message, as: type)
   }
 }

@@ -12,55 +12,68 @@ public struct MessageSequence<Message: Decodable & Sendable>: AsyncSequence, Sen
   ///
   /// One at a time: two would share the messages between them.
   public func makeAsyncIterator() -> Iterator {
-    if let handler = handler as? DefaultWebSocketHandler { return Iterator(source: KeptMessages(handler)) }
-    return Iterator(source: Mailbox(handler))
+    if let handler = handler as? DefaultWebSocketHandler { return Iterator(source: .kept(handler)) }
+    return Iterator(source: .mailbox(Mailbox(handler)))
   }
 
   /// Asks for one message at each call of ``next()``.
   public struct Iterator: AsyncIteratorProtocol {
-    fileprivate let source: any MessageSource<Message>
+    fileprivate enum Source: Sendable {
+      /// The library's own handler, which keeps messages: they are taken without suspending.
+      case kept(DefaultWebSocketHandler)
+      /// Any other.
+      case mailbox(Mailbox<Message>)
+    }
+
+    fileprivate let source: Source
 
     /// The next message; nil after a clean close.
     ///
     /// - Throws: ``EngineError/WebSocketError``, or `CancellationError` where the task is cancelled: the message that
     ///   was asked for then waits for the next call.
-    public mutating func next() async throws -> Message? {
-      switch try await source.next() {
+    public mutating func next() async throws -> Message? { try await next(isolation: nil) }
+
+    /// The next message, as ``next()``, without leaving the caller's actor.
+    public mutating func next(isolation actor: isolated (any Actor)?) async throws -> Message? {
+      try Task.checkCancellation()
+      if case .kept(let handler) = source, let message = handler.takeMessage() {
+        return try handler.decode(message, as: Message.self)
+      }
+      return try await waitForMessage()
+    }
+
+    private func waitForMessage(isolation actor: isolated (any Actor)? = #isolation) async throws -> Message? {
+      let outcome: Result<Message, EngineError.WebSocketError>?
+      switch source {
+      case .kept(let handler):
+        outcome = await handler.nextMessage()?.flatMap { message in
+          Result { () throws(EngineError.WebSocketError) in try handler.decode(message, as: Message.self) }
+        }
+      case .mailbox(let mailbox): outcome = await mailbox.next()
+      }
+      switch outcome {
       case .success(let message): return message
       case .failure(.closed(let record)) where record.isClean: return nil
       case .failure(let error): throw error
+      case nil: throw CancellationError()
       }
     }
   }
 }
 
-/// Where an iterator finds its messages.
-private protocol MessageSource<Message>: AnyObject, Sendable {
-  associatedtype Message: Decodable & Sendable
-
-  /// The next message, or why none comes.
-  func next() async throws -> Result<Message, EngineError.WebSocketError>
-}
-
-/// Takes what the library's own handler keeps, without suspending where something is kept.
-private final class KeptMessages<Message: Decodable & Sendable>: MessageSource {
-  private let handler: DefaultWebSocketHandler
-
-  init(_ handler: DefaultWebSocketHandler) { self.handler = handler }
-
-  func next() async throws -> Result<Message, EngineError.WebSocketError> {
-    try Task.checkCancellation()
-    if let message = handler.takeMessage() { return handler.decode(message, as: Message.self) }
+extension DefaultWebSocketHandler {
+  /// Waits for the next message; nil where the task was cancelled, and then no message is lost.
+  fileprivate func nextMessage(
+    isolation actor: isolated (any Actor)? = #isolation
+  ) async -> Result<WebSocketMessage, EngineError.WebSocketError>? {
     let waiting = WakingReceive()
-    handler.receive(waiting)
-    let outcome = await withTaskCancellationHandler {
+    receive(waiting)
+    return await withTaskCancellationHandler {
       await waiting.promise.wait()
-    } onCancel: { [handler] in
+    } onCancel: {
       // A receive that is answered already keeps its message: it is returned all the same.
-      if handler.withdraw(waiting) { waiting.promise.give(nil) }
+      if withdraw(waiting) { waiting.promise.give(nil) }
     }
-    guard let outcome else { throw CancellationError() }
-    return outcome.flatMap { handler.decode($0, as: Message.self) }
   }
 }
 
@@ -74,7 +87,7 @@ private final class WakingReceive: PendingReceive {
 }
 
 /// Holds the one outstanding receive of any handler, and its result.
-private final class Mailbox<Message: Decodable & Sendable>: MessageSource {
+private final class Mailbox<Message: Decodable & Sendable>: Sendable {
   typealias Outcome = Result<Message, EngineError.WebSocketError>
 
   private enum State: Sendable {
@@ -92,8 +105,8 @@ private final class Mailbox<Message: Decodable & Sendable>: MessageSource {
 
   init(_ handler: any WebSocketHandler) { self.handler = handler }
 
-  func next() async throws -> Outcome {
-    try Task.checkCancellation()
+  /// The next message, or why none comes; nil where the task was cancelled, and then no message is lost.
+  func next(isolation actor: isolated (any Actor)? = #isolation) async -> Outcome? {
     let mustAsk = state.withLock { state in
       guard case .idle = state else { return false }
       state = .asked
@@ -102,7 +115,7 @@ private final class Mailbox<Message: Decodable & Sendable>: MessageSource {
     if mustAsk {
       handler.receive { [self] (outcome: Outcome) in answer(outcome) }
     }
-    let outcome = await withTaskCancellationHandler {
+    return await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         let ready = state.withLock { state -> Outcome?? in
           if case .answered(let outcome) = state {
@@ -123,8 +136,6 @@ private final class Mailbox<Message: Decodable & Sendable>: MessageSource {
       }
       waiting?.resume(returning: nil)
     }
-    guard let outcome else { throw CancellationError() }
-    return outcome
   }
 
   private func answer(_ outcome: Outcome) {

@@ -11,18 +11,16 @@ final class MessageDecoder: Sendable {
   }
 
   /// The message itself where that is the type, else what is decoded from it.
-  // Inlined, so that the type of its result is looked up once per call of its generic callers.
-  @inline(__always)
-  func decode<T: Decodable>(_ message: WebSocketMessage, as type: T.Type) -> Result<T, EngineError.WebSocketError> {
-    if let message = identical(message, as: type) { return .success(message) }
+  func decode<T: Decodable>(_ message: WebSocketMessage, as type: T.Type) throws(EngineError.WebSocketError) -> T {
+    if let message = identical(message, as: type) { return message }
     do {
-      return .success(try responseHandler.decode(data: message.data, to: type))
+      return try responseHandler.decode(data: message.data, to: type)
     } catch {
       logger.log(
         file: #fileID, function: #function, line: #line, logLevel: .error,
         "a received message cannot be decoded: \(Swift.type(of: error))")
-      return .failure(
-        .undecodable(message, reason: String(describing: error), errorType: String(describing: Swift.type(of: error))))
+      throw .undecodable(
+        message, reason: String(describing: error), errorType: String(describing: Swift.type(of: error)))
     }
   }
 }
@@ -41,7 +39,8 @@ final class DecodingReceive<T: Decodable>: PendingReceive {
 
   func complete(_ result: Result<WebSocketMessage, EngineError.WebSocketError>) {
     switch result {
-    case .success(let message): completion(decoder.decode(message, as: T.self))
+    case .success(let message):
+      completion(Result { () throws(EngineError.WebSocketError) in try decoder.decode(message, as: T.self) })
     case .failure(let error): completion(.failure(error))
     }
   }

@@ -63,7 +63,7 @@ final class TaskConnection: EchoConnection {
     if workload.warmUp == 0 { observer.began() }
     var sent = 0
     while received < workload.total {
-      let sentAt = Instant.now
+      let sentAt = workload.isPingPong ? Instant.now : Instant(nanoseconds: 0)
       // All that may be on their way at first, one for each echo then.
       while sent < min(workload.total, received + workload.inFlight) {
         sent += 1
