@@ -27,6 +27,7 @@ let package = Package(
     .library(name: "WebSocketHandling", targets: ["WebSocketHandling"]),
     .library(name: "WebSocketChat", targets: ["WebSocketChat"]),
     .library(name: "WebSocketServing", targets: ["WebSocketServing"]),
+    .library(name: "ActionCable", targets: ["ActionCable"]),
     .library(name: "WebSocketTesting", targets: ["WebSocketTesting"]),
     .executable(name: "websocket", targets: ["websocket"]),
   ],
@@ -37,13 +38,14 @@ let package = Package(
     library("WebSocketHandling", ["WebSocketCore", "WebSocketTransport"]),
     library("WebSocketChat", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling"]),
     library("WebSocketServing", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling"]),
+    library("ActionCable", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling"]),
     library(
       "WebSocketTesting",
-      ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing"]),
+      ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing", "ActionCable"]),
     .executableTarget(
       name: "websocket",
       dependencies: [
-        "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketChat", "WebSocketServing",
+        "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketChat", "WebSocketServing", "ActionCable",
       ],
       swiftSettings: strict),
     tests("WebSocketCoreTests", ["WebSocketCore", "WebSocketTesting"]),
@@ -65,5 +67,8 @@ let package = Package(
     tests(
       "WebSocketChatTests",
       ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketChat", "WebSocketTesting"]),
+    tests(
+      "ActionCableTests",
+      ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "ActionCable", "WebSocketTesting"]),
   ]
 )
