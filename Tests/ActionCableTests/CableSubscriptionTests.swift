@@ -127,6 +127,17 @@ struct CableSubscriptionTests {
     #expect(bodies(bench.message("3")) == ["3"])
   }
 
+  @Test func `a message is told once, and given to each subscriber in the order of their subscriptions`() throws {
+    var bench = try MachineBench.confirmed()
+    _ = try bench.subscribe(2)
+    bench.keepsMessages = true
+    let message = CableMessage(identifier: try room(), type: nil, body: "7")
+    #expect(
+      bench.message("7") == [
+        .message(message), .event(subscriber: 1, .message(message)), .event(subscriber: 2, .message(message)),
+      ])
+  }
+
   @Test func `data for an identifier that nobody has is dropped and told`() {
     var bench = MachineBench.connected()
     #expect(bench.message("1") == [.ignored(.unclaimed(identifier: roomText))])
@@ -196,7 +207,7 @@ struct CableSubscriptionTests {
         .end(.server(.remote), willRetry: true)
       ])
     bench.machine.willReconnect()
-    #expect(bench.take() == [.event(subscriber: 1, .disconnected(.server(.remote), willReconnect: true))])
+    #expect(bench.take() == disconnected(.server(.remote), willReconnect: true))
     #expect(bench.connect() == [.connected, subscribeRoom])
     #expect(bench.confirm() == [confirmedOnce])
   }

@@ -36,7 +36,14 @@ struct MachineBench {
     return take() + say(#"{"type":"welcome"}"#)
   }
 
-  mutating func take() -> [CableOutput] { machine.takeOutputs() }
+  /// Whether what is told of messages, beside their subscribers' events, is kept.
+  var keepsMessages = false
+
+  mutating func take() -> [CableOutput] {
+    machine.takeOutputs().filter { output in
+      if case .message = output { keepsMessages } else { true }
+    }
+  }
 
   /// The server sends a frame.
   mutating func say(_ text: String) -> [CableOutput] {
@@ -105,6 +112,14 @@ func speak(_ id: UInt64) -> CableOutput {
   .send(
     #"{"command":"message","data":"{\"action\":\"speak\"}","identifier":"{\"channel\":\"ChatChannel\",\"room_id\":42}"}"#,
     perform: id)
+}
+
+/// What is told of a lost connection where there is the subscriber 1.
+func disconnected(_ cause: DisconnectCause, willReconnect: Bool) -> [CableOutput] {
+  [
+    .disconnected(cause, willReconnect: willReconnect),
+    .event(subscriber: 1, .disconnected(cause, willReconnect: willReconnect)),
+  ]
 }
 
 /// The texts of the messages that a subscriber got.

@@ -31,6 +31,12 @@ struct MessageTypes: Sendable {
 
   mutating func unregisterAll() { self = MessageTypes() }
 
+  /// The event, its message with its object.
+  func resolved(_ event: SubscriptionEvent, _ coding: CableCoding) -> SubscriptionEvent {
+    guard case .message(let message) = event else { return event }
+    return .message(resolved(message, coding))
+  }
+
   /// The message with its object, where a type is registered for it.
   ///
   /// A type for the whole message of an identifier goes before one for its only member.

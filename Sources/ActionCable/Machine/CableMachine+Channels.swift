@@ -189,6 +189,7 @@ extension CableMachine {
       channel.phase.takesMessages
     else { return put(.ignored(.unclaimed(identifier: identifier))) }
     let message = message(channel.identifier)
+    put(.message(message))
     for id in channel.subscribers { put(.event(subscriber: id, .message(message))) }
   }
 

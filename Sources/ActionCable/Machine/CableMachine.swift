@@ -133,9 +133,11 @@ package struct CableMachine: Sendable {
   /// There will be another attempt.
   package mutating func willReconnect() {
     dropLink()
+    // What comes next has its own cause.
+    defer { cause = .requested }
     guard mustTellLoss else { return }
     mustTellLoss = false
-    tellAll(.disconnected(cause, willReconnect: true))
+    tellDisconnected(cause, willReconnect: true)
   }
 
   /// There will be no other attempt, for this reason.
@@ -144,7 +146,7 @@ package struct CableMachine: Sendable {
     guard mustTellStop else { return }
     mustTellLoss = false
     mustTellStop = false
-    tellAll(.disconnected(cause, willReconnect: false))
+    tellDisconnected(cause, willReconnect: false)
   }
 
   /// Whether frames are read; while they are not, silence is no sign of death.
@@ -184,8 +186,11 @@ package struct CableMachine: Sendable {
     }
   }
 
-  private mutating func tellAll(_ event: SubscriptionEvent) {
-    for id in subscribers.keys.sorted() { put(.event(subscriber: id, event)) }
+  private mutating func tellDisconnected(_ cause: DisconnectCause, willReconnect: Bool) {
+    put(.disconnected(cause, willReconnect: willReconnect))
+    for id in subscribers.keys.sorted() {
+      put(.event(subscriber: id, .disconnected(cause, willReconnect: willReconnect)))
+    }
   }
 
   // MARK: Frames

@@ -6,6 +6,10 @@ package enum CableOutput: Sendable, Equatable {
   case end(DisconnectCause, willRetry: Bool)
   /// A frame's text is to be sent; `perform` where somebody wants to know what becomes of it.
   case send(String, perform: UInt64?)
+  /// The connection is gone, or none came about and none will; told before its subscribers are.
+  case disconnected(DisconnectCause, willReconnect: Bool)
+  /// A channel sent data; told before its subscribers get it.
+  case message(CableMessage)
   case event(subscriber: UInt64, SubscriptionEvent)
   case outcome(perform: UInt64, PerformOutcome)
   case ping

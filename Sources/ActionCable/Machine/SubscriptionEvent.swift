@@ -25,7 +25,7 @@ public enum Gap: Sendable, Hashable {
 }
 
 /// Why a subscription ended.
-public enum SubscriptionEnd: Sendable, Hashable {
+public enum SubscriptionEnd: Error, Sendable, Hashable {
   /// The caller unsubscribed.
   case unsubscribed
   /// The server rejected it; messages that say why may have come before.

@@ -7,7 +7,7 @@ public struct RequestProvider: Sendable {
   /// Hears the request, or why there is none.
   public typealias Completion = @Sendable (Result<NetworkRequest, any Error>) -> Void
 
-  let provide: @Sendable (NetworkRequest, @escaping Completion) -> Void
+  package let provide: @Sendable (NetworkRequest, @escaping Completion) -> Void
 
   /// A provider with a callback, which may come on any thread; only the first counts.
   public init(_ provide: @escaping @Sendable (NetworkRequest, @escaping Completion) -> Void) {
