@@ -169,7 +169,7 @@ extension PerformOutcome {
   /// What became of a message that was given to the session.
   fileprivate init(_ outcome: DeliveryOutcome) {
     switch outcome {
-    case .written: self = .written
+    case .written, .acknowledged: self = .written
     case .expired: self = .expired
     case .dropped(.messageSendFailed), .dropped(.closing): self = .notConnected
     case .dropped(let failure): self = .refused(failure)

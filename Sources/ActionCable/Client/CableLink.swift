@@ -1,7 +1,8 @@
 import WebSocketHandling
 
-/// What the reconnecting session takes for its handler: a connection counts as open when the server said `welcome`, and
-/// as ended when the protocol says so. Messages go to the client and not through the session.
+/// What the reconnecting session takes for its handler: open means `welcome`, and the protocol has a say in the end.
+///
+/// Messages go to the client and not through the session.
 final class CableLink: WebSocketHandler {
   typealias Failure = EngineError.WebSocketError
   typealias Completion = @Sendable (Result<Void, Failure>) -> Void

@@ -1,8 +1,9 @@
 import WebSocketHandling
 import WebSocketTransport
 
-/// The state of a client: the machine, and who hears of what it says. Each input leaves effects, which the core performs
-/// in order.
+/// The state of a client: the machine, and who hears of what it says.
+///
+/// Each input leaves effects, which the core performs in order.
 struct CableState: Sendable {
   typealias Failure = EngineError.WebSocketError
 

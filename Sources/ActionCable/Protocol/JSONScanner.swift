@@ -1,4 +1,6 @@
-/// Reads JSON text (RFC 8259) where it lies: checks it and tells where its parts are. Positions count bytes of UTF-8.
+/// Reads JSON text (RFC 8259) where it lies: checks it and tells where its parts are.
+///
+/// Positions count bytes of UTF-8.
 enum JSONScanner {
   /// The deepest nesting that is read: more than a person writes, and far less than the stack holds.
   static let maximumDepth = 256
