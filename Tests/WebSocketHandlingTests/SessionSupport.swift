@@ -28,7 +28,7 @@ final class Bench: Sendable {
 
   init(
     _ policy: ReconnectPolicy = .atOnce(), outbox: OutboxLimits = OutboxLimits(), provider: RequestProvider? = nil,
-    seed: UInt64 = 1
+    seed: UInt64 = 1, onEvent: @escaping @Sendable (SessionEvent) -> Void = { _ in }
   ) {
     let manual = ManualEnvironment(seed: seed)
     self.manual = manual
@@ -41,6 +41,7 @@ final class Bench: Sendable {
         case .stateChanged(let state): list.append(.state(state))
         case .problem(let failure): list.append(.problem(failure))
         }
+        onEvent(event)
       })
   }
 
