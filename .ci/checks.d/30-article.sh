@@ -1,5 +1,5 @@
-# The listing of the article that the protocol comes from compiles unchanged in Swift 5 mode after one import line, and
-# runs against the loopback server. ARTICLE_LISTING names the text; it may also lie beside the checkout.
+# The listing of the article that the protocol comes from compiles unchanged in Swift 5 mode after one import line, runs
+# against the loopback server, and given the reconnecting session goes on through ten losses of it. ARTICLE_LISTING names the text; it may also lie beside the checkout.
 set -euo pipefail
 article=${ARTICLE_LISTING:-}
 [[ -n $article ]] || article=$(find ../shared/seeds -name '002_*.txt' 2>/dev/null | head -n 1)
@@ -8,7 +8,7 @@ root=$PWD
 work=$(mktemp -d)
 trap 'kill ${server:-} 2>/dev/null || true; rm -rf "$work"' EXIT
 listing=$(awk '/^import Foundation$/ { on = 1 } /^In this example, we/ { on = 0 } on' "$article")
-mkdir -p "$work"/Sources/{Compiles,Runs,FourMethods,Modern}
+mkdir -p "$work"/Sources/{Compiles,Runs,Reconnects,FourMethods,Modern}
 cat >"$work/Package.swift" <<PACKAGE
 // swift-tools-version: 6.2
 import PackageDescription
@@ -18,6 +18,10 @@ let package = Package(
   targets: [
     .executableTarget(name: "Compiles", dependencies: [handling], swiftSettings: [.swiftLanguageMode(.v5)]),
     .executableTarget(name: "Runs", dependencies: [handling], swiftSettings: [.swiftLanguageMode(.v5)]),
+    .executableTarget(
+      name: "Reconnects",
+      dependencies: [handling, .product(name: "WebSocketTesting", package: "$(basename "$root")")],
+      swiftSettings: [.swiftLanguageMode(.v5)]),
     .target(name: "FourMethods", dependencies: [handling], swiftSettings: [.swiftLanguageMode(.v5)]),
     .target(
       name: "Modern", dependencies: [handling],
@@ -69,8 +73,44 @@ url=$(head -n 1 "$work/url")
   awk '{ print } /^chatViewModel.sendMessage/ { exit }' <<<"$listing" | sed "s|wss://example.com/chat|$url|"
   echo 'RunLoop.main.run(until: Date(timeIntervalSinceNow: 2))'
 } >"$work/Sources/Runs/main.swift"
+{
+  cat <<'SWIFT'
+import WebSocketHandling
+import WebSocketTesting
+
+let server = try LoopbackServer()
+let received = DispatchSemaphore(value: 0)
+let connected = DispatchSemaphore(value: 0)
+SWIFT
+  awk '/^\/\/ Usage example/ { exit } { print }' <<<"$listing" | sed 's|URL(string: "wss://example.com/chat")!|server.url|'
+  cat <<'SWIFT'
+var configuration = HandlerConfiguration()
+configuration.onEvent = { if case .messageReceived = $0 { received.signal() } }
+let session = ReconnectingSession(
+  DefaultWebSocketHandler(configuration: configuration),
+  policy: ReconnectPolicy(backoff: Backoff(first: .zero, base: .zero, maximum: .zero))
+) { if case .stateChanged(.connected) = $0 { connected.signal() } }
+let chatViewModel = ChatViewModel(webSocketHandler: session)
+chatViewModel.connectToChat()
+for loss in 0...10 {
+  connected.wait()
+  chatViewModel.sendMessage("after \(loss) losses")
+  received.wait()
+  if loss < 10 { server.dropAll() }
+}
+chatViewModel.disconnect()
+session.stop { _ in exit(0) }
+RunLoop.main.run()
+SWIFT
+} >"$work/Sources/Reconnects/main.swift"
 swift build --package-path "$work" --scratch-path "$root/.build-article"
 said=$("$root/.build-article/debug/Runs" 2>/dev/null | sort)
 printf '%s\n' "$said"
 [[ $said == "$(printf '%s\n' 'Connected to chat successfully' 'Message sent successfully' \
   'Received message: User: Hello, everyone!' | sort)" ]]
+
+said=$(timeout 300 "$root/.build-article/debug/Reconnects" 2>/dev/null)
+printf '%s\n' "$said"
+[[ $(grep '^Received' <<<"$said") == "$(printf 'Received message: User: after %s losses\n' {0..10})" ]]
+if grep '^Failed' <<<"$said"; then exit 1; fi
+grep -qx 'Disconnected from chat successfully' <<<"$said"

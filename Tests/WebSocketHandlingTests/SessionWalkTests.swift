@@ -245,8 +245,10 @@ struct SessionWalkTests {
     ProcessInfo.processInfo.environment[name].flatMap(UInt64.init)
   }
 
-  /// The seeds: 2,000, or as many as `SESSION_WALKS` says: fewer under a sanitizer, where each costs more, and 100,000 by
-  /// hand. `SESSION_SEED` is a single one, to see a failure again.
+  /// The seeds: 2,000, or as many as `SESSION_WALKS` says.
+  ///
+  /// They are fewer under a sanitizer, where each costs more, and 100,000 by hand. `SESSION_SEED` is a single one, to see
+  /// a failure again.
   private static let seeds = variable("SESSION_SEED").map { $0..<$0 + 1 } ?? 0..<(variable("SESSION_WALKS") ?? 2_000)
 
   @Test func `one attempt at a time, no event after the end, one honest outcome for each message`() {
