@@ -28,6 +28,7 @@ let package = Package(
     .library(name: "WebSocketChat", targets: ["WebSocketChat"]),
     .library(name: "WebSocketServing", targets: ["WebSocketServing"]),
     .library(name: "ActionCable", targets: ["ActionCable"]),
+    .library(name: "StockQuotes", targets: ["StockQuotes"]),
     .library(name: "WebSocketTesting", targets: ["WebSocketTesting"]),
     .executable(name: "websocket", targets: ["websocket"]),
   ],
@@ -42,10 +43,12 @@ let package = Package(
     library(
       "WebSocketTesting",
       ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing", "ActionCable"]),
+    library("StockQuotes", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing"]),
     .executableTarget(
       name: "websocket",
       dependencies: [
         "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketChat", "WebSocketServing", "ActionCable",
+        "StockQuotes",
       ],
       swiftSettings: strict),
     tests("WebSocketCoreTests", ["WebSocketCore", "WebSocketTesting"]),
@@ -64,6 +67,12 @@ let package = Package(
       ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing", "WebSocketTesting"]),
     tests(
       "WebSocketHandlingTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketTesting"]),
+    tests(
+      "StockQuotesTests",
+      [
+        "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing", "StockQuotes",
+        "WebSocketTesting",
+      ]),
     tests(
       "WebSocketChatTests",
       ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketChat", "WebSocketTesting"]),

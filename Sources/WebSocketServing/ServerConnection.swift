@@ -72,6 +72,11 @@ public final class ServerConnection: Sendable {
   /// Sends a received message on, such as back to its sender.
   public func send(_ message: borrowing BorrowedMessage) { driver.send(message) }
 
+  /// Sends a ping and completes with the time to its pong, which comes behind everything that was sent before.
+  public func ping(completion: @escaping @Sendable (Result<Duration, EngineError.WebSocketError>) -> Void) {
+    driver.ping(completion)
+  }
+
   /// Performs the closing handshake and completes when the connection is closed.
   ///
   /// Fails as misuse where the code may not be sent, and as a limit where the reason is longer than 123 bytes.

@@ -54,19 +54,21 @@ final class ServerOpening: TransportHandler {
   private let tls: TLSTransport?
   private let loop: any EventLoop
   private let subprotocols: [String]
+  private let pages: [Page]
   private let admit: @Sendable (HTTPRequestHead) -> Admission
   private let completion: @Sendable (Opened?) -> Void
   private let state = Lock(State())
 
   /// - Parameter completion: called once, on the loop's thread or that of ``close()``; nil: no connection came of it.
   init(
-    _ transport: any Transport, on loop: any EventLoop, subprotocols: [String],
+    _ transport: any Transport, on loop: any EventLoop, subprotocols: [String], pages: [Page],
     admit: @escaping @Sendable (HTTPRequestHead) -> Admission, completion: @escaping @Sendable (Opened?) -> Void
   ) {
     self.transport = HandoverTransport(transport, on: loop)
     tls = transport as? TLSTransport
     self.loop = loop
     self.subprotocols = subprotocols
+    self.pages = pages
     self.admit = admit
     self.completion = completion
   }
@@ -117,7 +119,7 @@ final class ServerOpening: TransportHandler {
           let input = UnsafeRawBufferPointer(rebasing: loop.readBuffer[..<count])
           switch handshake.receive(input.bytes) {
           case .needsMore: state.phase = .reading(handshake)
-          case .plain(let head): state.phase = .answering(Self.answer(plain: head), written: 0, opened: nil)
+          case .plain(let head): state.phase = .answering(answer(plain: head), written: 0, opened: nil)
           case .refuse(let head): state.phase = .answering(head.encoded, written: 0, opened: nil)
           case .upgrade(let offer, let end):
             // Nothing is read until the decision has been made.
@@ -193,8 +195,12 @@ final class ServerOpening: TransportHandler {
     if let timer = state.timer.take() { loop.cancel(timer) }
   }
 
-  /// The answer to a request that asks for no upgrade (RFC 7231 §6.5.15).
-  private static func answer(plain head: HTTPRequestHead) -> [UInt8] {
+  /// The answer to a request that asks for no upgrade: a page, or what is wanted (RFC 7231 §6.5.15).
+  private func answer(plain head: HTTPRequestHead) -> [UInt8] {
+    if head.method == "GET" || head.method == "HEAD" {
+      let path = head.path.prefix { $0 != "?" }
+      if let page = pages.first(where: { $0.path == path }) { return page.answer(to: head) }
+    }
     let body = Array("This is a WebSocket server. Connect with a WebSocket client.\n".utf8)
     let fields: HTTPFields = [
       HTTPField(name: "Upgrade", value: "websocket"),

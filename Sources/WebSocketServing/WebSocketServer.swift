@@ -23,21 +23,22 @@ public final class WebSocketServer: Sendable {
   ///   - port: 0: the system picks one, see ``port``.
   ///   - subprotocols: those that the server speaks; the first of the client's that is among them is chosen.
   ///   - tls: how `wss` is served; nil: `ws` is.
+  ///   - pages: what plain GET requests are answered with; other paths are told that this is a WebSocket server.
   ///   - onConnection: called on an event loop's thread with each client whose handshake succeeded. Must not block.
   public convenience init(
     host: String = "127.0.0.1", port: Int = 0, subprotocols: [String] = [], tls: TLSServerConfiguration? = nil,
-    configuration: HandlerConfiguration = WebSocketServer.defaultConfiguration, environment: Environment = .system,
-    onConnection: @escaping @Sendable (ServerConnection) -> Void
+    pages: [Page] = [], configuration: HandlerConfiguration = WebSocketServer.defaultConfiguration,
+    environment: Environment = .system, onConnection: @escaping @Sendable (ServerConnection) -> Void
   ) throws(EngineError.WebSocketError) {
     try self.init(
-      host: host, port: port, subprotocols: subprotocols, tls: tls, configuration: configuration,
+      host: host, port: port, subprotocols: subprotocols, tls: tls, pages: pages, configuration: configuration,
       environment: environment, admit: { _ in .accept }, onConnection: onConnection)
   }
 
   /// - Parameter admit: decides on each valid opening handshake, on an event loop's thread.
   package init(
     host: String, port: Int, subprotocols: [String], tls: TLSServerConfiguration? = nil,
-    configuration: HandlerConfiguration, environment: Environment,
+    pages: [Page] = [], configuration: HandlerConfiguration, environment: Environment,
     admit: @escaping @Sendable (HTTPRequestHead) -> Admission,
     onConnection: @escaping @Sendable (ServerConnection) -> Void
   ) throws(EngineError.WebSocketError) {
@@ -45,9 +46,8 @@ public final class WebSocketServer: Sendable {
     do throws(TLSFailure) { acceptor = try tls.map(TLSAcceptor.init) } catch { throw .tls(error) }
     isSecure = tls != nil
     let clients = Clients(
-      subprotocols: subprotocols, acceptor: acceptor, configuration: configuration, environment: environment,
-      admit: admit,
-      onConnection: onConnection)
+      subprotocols: subprotocols, acceptor: acceptor, pages: pages, configuration: configuration,
+      environment: environment, admit: admit, onConnection: onConnection)
     self.clients = clients
     do throws(TransportError) {
       listener = try TCPListener(host: host, port: port) { transport, loop in clients.begin(transport, on: loop) }
@@ -118,6 +118,7 @@ private final class Clients: Sendable {
 
   private let subprotocols: [String]
   private let acceptor: TLSAcceptor?
+  private let pages: [Page]
   private let configuration: HandlerConfiguration
   private let environment: Environment
   private let admit: @Sendable (HTTPRequestHead) -> Admission
@@ -125,12 +126,13 @@ private final class Clients: Sendable {
   private let state = Lock(State())
 
   init(
-    subprotocols: [String], acceptor: TLSAcceptor?, configuration: HandlerConfiguration, environment: Environment,
-    admit: @escaping @Sendable (HTTPRequestHead) -> Admission,
+    subprotocols: [String], acceptor: TLSAcceptor?, pages: [Page], configuration: HandlerConfiguration,
+    environment: Environment, admit: @escaping @Sendable (HTTPRequestHead) -> Admission,
     onConnection: @escaping @Sendable (ServerConnection) -> Void
   ) {
     self.subprotocols = subprotocols
     self.acceptor = acceptor
+    self.pages = pages
     self.configuration = configuration
     self.environment = environment
     self.admit = admit
@@ -148,7 +150,9 @@ private final class Clients: Sendable {
       state.lastOpening += 1
       return state.lastOpening
     }
-    let opening = ServerOpening(transport, on: loop, subprotocols: subprotocols, admit: admit) { [self] opened in
+    let opening = ServerOpening(
+      transport, on: loop, subprotocols: subprotocols, pages: pages, admit: admit
+    ) { [self] opened in
       let isWanted = state.withLock { state in
         state.openings[id] = nil
         return !state.isShutDown

@@ -10,7 +10,9 @@ import WebSocketTransport
 /// With a URL it is a ``ChatClient``.
 final class ChatCommand: Sendable {
   static let usage = """
-    usage: websocket chat [options] [URL]
+    usage: websocket chat serve [--port P]
+             a chat room on 127.0.0.1, with a page for browsers at the same address
+           websocket chat [options] [URL]
       --name NAME           the sender of what is written; default: User
       --ping-interval S     seconds between pings, and for an answer to each; default: 20
       without a URL         a demonstration with a server of its own
@@ -23,22 +25,37 @@ final class ChatCommand: Sendable {
 
   private static let stepTimeout = Duration.seconds(6)
 
-  private let client: ChatClient?
+  private enum Part: Sendable {
+    case demonstration
+    case client(ChatClient)
+    case server(ChatServer)
+  }
+
+  private let part: Part
 
   init(_ arguments: some Sequence<String>) throws(UsageError) {
+    let arguments = Array(arguments)
+    if arguments.first == "serve" {
+      part = .server(try ChatServer(arguments.dropFirst()))
+      return
+    }
     let options = try CommandLineOptions(arguments, valued: ["--name", "--ping-interval"])
     let interval = try options.seconds("--ping-interval")
     if options.operands.isEmpty {
-      client = nil
+      part = .demonstration
     } else {
       let text = try options.operand("URL")
       guard let url = URL(string: text) else { throw UsageError(message: "\(text) is not a URL") }
-      client = ChatClient(url: url, name: options.string("--name") ?? "User", pingInterval: interval)
+      part = .client(ChatClient(url: url, name: options.string("--name") ?? "User", pingInterval: interval))
     }
   }
 
   func run() {
-    if let client { return client.run() }
+    switch part {
+    case .client(let client): return client.run()
+    case .server(let server): return server.run()
+    case .demonstration: break
+    }
     let thread = Thread {
       do {
         try Self.demonstrate()

@@ -101,6 +101,12 @@ struct JSONEvent {
     JSONEvent("reconnecting", [("attempt", .int(attempt)), ("delayMilliseconds", .int(delayMilliseconds))])
   }
 
+  static func ack(id: Int) -> JSONEvent { JSONEvent("ack", [("id", .int(id))]) }
+
+  static func quote(product: String, price: String) -> JSONEvent {
+    JSONEvent("quote", [("product", .string(product)), ("price", .string(price))])
+  }
+
   static func error(_ error: EngineError.WebSocketError) -> JSONEvent {
     var answer: [(key: String, value: Value)] = [("status", .null), ("headers", .null), ("body", .null)]
     if case .handshakeRefused(let refusal) = error {

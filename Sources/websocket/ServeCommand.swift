@@ -14,8 +14,6 @@ final class ServeCommand: Sendable {
       --client-ca FILE   demand a certificate from one of these authorities of each client
     """
 
-  private static let closeTimeout = Duration.seconds(2)
-
   private let port: Int
   private let isEcho: Bool
   private let tls: TLSServerConfiguration?
@@ -39,18 +37,14 @@ final class ServeCommand: Sendable {
       let server = try WebSocketServer(port: port, tls: tls) { [isEcho] connection in
         if isEcho { WebSocketServer.echo(connection) } else { room.join(connection) }
       }
-      Terminal.onTermination { Self.stop(server) }
+      Terminal.onTermination {
+        server.shutDown()
+        Terminal.exitOnce(isDone: { server.connections.isEmpty })
+      }
       Terminal.print("\(server.url)")
     } catch {
       Terminal.complain("\(error)")
       exit(1)
     }
-  }
-
-  private static func stop(_ server: WebSocketServer) {
-    server.shutDown()
-    let deadline = ContinuousClock.now + closeTimeout
-    while !server.connections.isEmpty, ContinuousClock.now < deadline { usleep(10_000) }
-    exit(0)
   }
 }

@@ -13,6 +13,13 @@ enum Terminal {
     try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8))
   }
 
+  /// Ends the process with success once that is done, after two seconds at the latest.
+  static func exitOnce(isDone: () -> Bool) -> Never {
+    let deadline = ContinuousClock.now + .seconds(2)
+    while !isDone(), ContinuousClock.now < deadline { usleep(10_000) }
+    exit(0)
+  }
+
   /// Calls the handler on SIGINT and SIGTERM instead of dying of them.
   static func onTermination(_ handler: @escaping @Sendable () -> Void) {
     for number in [SIGINT, SIGTERM] {

@@ -4,8 +4,11 @@ import Glibc
 let usage = """
   usage: websocket COMMAND ...
     chat [URL]       a chat client that comes back after a lost connection; without a URL, a demonstration of two
+    chat serve       a chat room with a page for browsers
     connect URL      sends lines of standard input, shows what comes
     serve            an echo server or a broadcast room
+    quotes serve     a server of stock quotes with a page for browsers
+    quotes watch URL prints the prices of products
     bench URL        measures against an echo server, and beside another client
     autobahn URL     runs the cases of the Autobahn test suite's fuzzing server
   """
@@ -24,6 +27,8 @@ case "connect":
   do throws(UsageError) { try ConnectCommand(arguments).run() } catch { fail(error, ConnectCommand.usage) }
 case "serve":
   do throws(UsageError) { try ServeCommand(arguments).run() } catch { fail(error, ServeCommand.usage) }
+case "quotes":
+  do throws(UsageError) { try QuotesCommand(arguments).run() } catch { fail(error, QuotesCommand.usage) }
 case "bench":
   do throws(UsageError) { try BenchCommand(arguments).run() } catch { fail(error, BenchCommand.usage) }
 case "autobahn":

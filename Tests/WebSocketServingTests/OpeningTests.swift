@@ -41,14 +41,36 @@ struct OpeningTests {
   private static let upgrade =
     "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 
-  private func answer(to request: String) throws -> (status: String, head: Set<String>, body: String) {
-    let server = try WebSocketServer.echo()
+  private func answer(
+    to request: String, pages: [Page] = []
+  ) throws -> (status: String, head: Set<String>, body: String) {
+    let server = try WebSocketServer(pages: pages, onConnection: WebSocketServer.echo)
     let client = try RawClient(port: server.port)
     client.send(Array(request.utf8))
     let text = String(decoding: client.read(), as: UTF8.self)
     let parts = text.split(separator: "\r\n\r\n", maxSplits: 1, omittingEmptySubsequences: false)
     let lines = parts[0].components(separatedBy: "\r\n")
     return (lines[0], Set(lines.dropFirst()), parts.count > 1 ? String(parts[1]) : "")
+  }
+
+  @Test func `a page is served at its path, to GET and HEAD, and nowhere else`() throws {
+    let page = Page(path: "/hello", "<p>Grüße</p>")
+    let fields: Set = ["Content-Type: text/html; charset=utf-8", "Content-Length: 14", "Connection: close"]
+    for target in ["/hello", "/hello?query=1"] {
+      let answer = try answer(to: "GET \(target) HTTP/1.1\r\nHost: x\r\n\r\n", pages: [page])
+      #expect(answer.status == "HTTP/1.1 200 OK")
+      #expect(answer.head.isSuperset(of: fields))
+      #expect(answer.body == "<p>Grüße</p>")
+    }
+    let head = try answer(to: "HEAD /hello HTTP/1.1\r\nHost: x\r\n\r\n", pages: [page])
+    #expect(head.head.isSuperset(of: fields))
+    #expect(head.body == "")
+    for request in ["GET / HTTP/1.1", "GET /hello/ HTTP/1.1", "POST /hello HTTP/1.1"] {
+      let answer = try answer(to: "\(request)\r\nHost: x\r\n\r\n", pages: [page])
+      #expect(answer.status == "HTTP/1.1 426 Upgrade Required")
+    }
+    let upgrade = Self.upgrade.replacing("GET / ", with: "GET /hello ") + "Sec-WebSocket-Version: 12\r\n\r\n"
+    #expect(try answer(to: upgrade, pages: [page]).status == "HTTP/1.1 426 Upgrade Required")
   }
 
   @Test func `a request without an upgrade is told what is wanted (RFC 7231 §6.5.15)`() throws {

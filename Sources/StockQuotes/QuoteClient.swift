@@ -1,0 +1,187 @@
+public import Foundation
+import WebSocketCore
+public import WebSocketHandling
+import WebSocketTransport
+
+/// A client of a ``QuoteServer``: prices of products, over one connection.
+///
+/// The first subscription connects, further ones share the connection, and the last that ends closes it. Prices come on
+/// the handler's callbacks' thread, in order. Given a ``ReconnectingSession`` as its handler, a client subscribes again
+/// by itself after each loss.
+///
+///     let client = QuoteClient(url: url)
+///     client.subscribe(to: "100") { price in print(price ?? "no more prices") }
+public final class QuoteClient: Sendable {
+  private enum Update: Sendable {
+    case price(String)
+    case failed
+    case finished
+  }
+
+  private struct State: Sendable {
+    var machine = QuoteClientMachine()
+    /// Who waits for the connection to be closed.
+    var closers: [@Sendable () -> Void] = []
+    var hearers: [UInt64: @Sendable (Update) -> Void] = [:]
+    var outputs: [QuoteClientMachine.Output] = []
+    var isDraining = false
+  }
+
+  private let request: NetworkRequest
+  private let handler: any WebSocketHandler
+  private let state = Lock(State())
+
+  /// A client that is not connected.
+  ///
+  /// - Parameters:
+  ///   - url: the server's, `ws` or `wss`.
+  ///   - handler: makes the connection; nobody else may use it.
+  public init(url: URL, handler: any WebSocketHandler = DefaultWebSocketHandler()) {
+    request = NetworkRequest(url: url)
+    self.handler = handler
+  }
+
+  deinit {
+    if state.withLock({ $0.machine.isOpen }) { handler.disconnect { _ in } }
+  }
+
+  /// Whether there is a connection.
+  public var isOpen: Bool { state.withLock { $0.machine.isOpen } }
+
+  /// The server's id for the connection; nil before the server has acknowledged a subscription.
+  public var connectionId: Int? { state.withLock { $0.machine.connectionID } }
+
+  /// Hears the prices of a product, from the newest on.
+  ///
+  /// - Parameters:
+  ///   - product: such as `100`.
+  ///   - onPrice: called with each price; once with nil when the server refuses the product or the connection fails,
+  ///     and not again after that. Never has to be set up anew.
+  /// - Returns: what ends the subscription before.
+  @discardableResult
+  public func subscribe(to product: String, onPrice: @escaping @Sendable (String?) -> Void) -> QuoteSubscription {
+    subscribe(product) { update in
+      switch update {
+      case .price(let price): onPrice(price)
+      case .failed: onPrice(nil)
+      case .finished: break
+      }
+    }
+  }
+
+  /// The prices of a product; a reader that is slow gets the newest.
+  ///
+  /// Ends when the client is closed; throws ``QuoteError/failed`` when the server refuses the product or the connection
+  /// fails. A task that stops reading ends the subscription.
+  public func prices(of product: String) -> AsyncThrowingStream<String, any Error> {
+    AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
+      let subscription = subscribe(product) { update in
+        switch update {
+        case .price(let price): continuation.yield(price)
+        case .failed: continuation.finish(throwing: QuoteError.failed)
+        case .finished: continuation.finish()
+        }
+      }
+      continuation.onTermination = { _ in subscription.cancel() }
+    }
+  }
+
+  /// Ends every subscription, tells the server so, and closes the connection.
+  ///
+  /// A subscription made afterwards connects again.
+  ///
+  /// - Parameter completion: called when the connection is closed; within this call where there is none.
+  public func close(completion: (@Sendable () -> Void)? = nil) {
+    update { state in
+      if let completion { state.closers.append(completion) }
+      return state.machine.close()
+    }
+  }
+
+  fileprivate func cancel(_ id: UInt64) { update { $0.machine.cancel(id) } }
+
+  private func subscribe(_ product: String, _ hearer: @escaping @Sendable (Update) -> Void) -> QuoteSubscription {
+    var subscription = QuoteSubscription(client: self, id: 0)
+    update { state in
+      let (id, outputs) = state.machine.subscribe(to: product)
+      state.hearers[id] = hearer
+      subscription = QuoteSubscription(client: self, id: id)
+      return outputs
+    }
+    return subscription
+  }
+
+  /// Changes the state, alone, and performs what follows from it in order, whichever threads the inputs come on.
+  private func update(_ change: (inout State) -> [QuoteClientMachine.Output]) {
+    let mustDrain = state.withLock { state in
+      state.outputs += change(&state)
+      guard !state.isDraining, !state.outputs.isEmpty else { return false }
+      state.isDraining = true
+      return true
+    }
+    guard mustDrain else { return }
+    while let output = next() { perform(output) }
+  }
+
+  private func next() -> QuoteClientMachine.Output? {
+    state.withLock { state in
+      guard !state.outputs.isEmpty else {
+        state.isDraining = false
+        return nil
+      }
+      return state.outputs.removeFirst()
+    }
+  }
+
+  private func perform(_ output: QuoteClientMachine.Output) {
+    switch output {
+    case .connect:
+      handler.connect(request: request) { [weak self] result in
+        self?.update { state in
+          switch result {
+          case .success: state.machine.connected()
+          case .failure: state.machine.ended()
+          }
+        }
+      }
+    case .receive:
+      handler.receive { [weak self] (result: Result<WebSocketMessage, EngineError.WebSocketError>) in
+        self?.update { state in
+          switch result {
+          case .success(let message): state.machine.received(ServerMessage(message.data))
+          case .failure: state.machine.ended()
+          }
+        }
+      }
+    case .send(let message):
+      // A connection that breaks fails the receive, and that is the one place to hear of it.
+      handler.send(message: WebSocketMessage.text(message.text)) { _ in }
+    case .disconnect:
+      handler.disconnect { [weak self] _ in self?.update { $0.machine.disconnected() } }
+    case .closed:
+      let closers = state.withLock { state in
+        defer { state.closers = [] }
+        return state.closers
+      }
+      for closer in closers { closer() }
+    case .price(let id, let price): state.withLock { $0.hearers[id] }?(.price(price))
+    case .failed(let id): state.withLock { $0.hearers.removeValue(forKey: id) }?(.failed)
+    case .finished(let id): state.withLock { $0.hearers.removeValue(forKey: id) }?(.finished)
+    }
+  }
+}
+
+/// A subscription of a ``QuoteClient``.
+public struct QuoteSubscription: Sendable {
+  fileprivate let client: QuoteClient
+  fileprivate let id: UInt64
+
+  /// Ends the subscription; the client's connection is closed with the last one.
+  public func cancel() { client.cancel(id) }
+}
+
+/// Why prices ended.
+public enum QuoteError: Error, Sendable, Hashable {
+  /// The server refused the product, or the connection failed.
+  case failed
+}

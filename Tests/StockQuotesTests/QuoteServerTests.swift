@@ -1,0 +1,175 @@
+import Foundation
+import StockQuotes
+import Testing
+import WebSocketHandling
+import WebSocketServing
+import WebSocketTesting
+import WebSocketTransport
+
+@Suite("Stock quotes over loopback", .timeLimit(.minutes(5)))
+struct QuoteServerTests {
+  /// Prices that tell their product and how often it was asked for.
+  private static func counting() -> @Sendable (String) -> Int {
+    let rounds = Lock<[String: Int]>([:])
+    return { product in
+      let round = rounds.withLock { rounds in
+        rounds[product, default: 0] += 1
+        return rounds[product] ?? 0
+      }
+      return Int(product).map { $0 * 1_000_000 + round } ?? 0
+    }
+  }
+
+  @Test func `200 watchers on 20 products hear the prices of their product, in order, and leave nothing behind`() async throws {
+    let server = try QuoteServer(interval: .milliseconds(5), price: Self.counting())
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for number in 0..<200 {
+        let product = String(100 + number % 20)
+        group.addTask {
+          let client = QuoteClient(url: server.url, handler: DefaultWebSocketHandler(logger: Silent()))
+          var heard: [Int] = []
+          for try await price in client.prices(of: product) {
+            heard.append(try #require(Int(price)))
+            // Some watch longer than others; some are killed, some close.
+            if heard.count == 3 + number % 5 { break }
+          }
+          #expect(heard.allSatisfy { String($0 / 1_000_000) == product })
+          #expect(heard == heard.sorted())
+          if number % 3 > 0 { await withCheckedContinuation { done in client.close { done.resume() } } }
+        }
+      }
+      try await group.waitForAll()
+    }
+    while server.clientCount > 0 { await Task.yield() }
+  }
+
+  @Test func `a client that does not read gets the newest price, and not those in between`() async throws {
+    let counter = Lock(0)
+    let server = try QuoteServer(products: ["1"], interval: .milliseconds(1)) { _ in
+      counter.withLock { counter in
+        counter += 1
+        return counter
+      }
+    }
+    var configuration = HandlerConfiguration()
+    // Nothing is read any more once this little is kept.
+    configuration.receiveBufferLimit = 200
+    let handler = DefaultWebSocketHandler(logger: Silent(), configuration: configuration)
+    try await handler.connect(request: patient(server.url))
+    try await handler.send(message: WebSocketMessage.text(#"{"subscribeTo":"trading.product.1"}"#))
+    while counter.withLock({ $0 }) < 500 { await Task.yield() }
+    let before = counter.withLock { $0 }
+    var heard: [Int] = []
+    while (heard.last ?? 0) < before {
+      let message = try await handler.receive(WebSocketMessage.self)
+      guard let quote = try? JSONDecoder().decode(SocketQuoteResponse.self, from: message.data) else { continue }
+      heard.append(try #require(Int(quote.body.currentPrice)))
+    }
+    #expect(heard == heard.sorted())
+    // A backlog would be some five hundred.
+    #expect(heard.count < 50)
+    try await handler.disconnect()
+  }
+
+  @Test func `the seed's flow goes over the wire as printed, text or binary`() async throws {
+    let server = try QuoteServer(products: ["100"], interval: .seconds(3_600)) { _ in 42 }
+    let handler = DefaultWebSocketHandler(logger: Silent())
+    try await handler.connect(request: patient(server.url))
+    func next() async throws -> String {
+      let message = try await handler.receive(WebSocketMessage.self)
+      guard case .binary(let data) = message else { return "text: \(message)" }
+      return String(decoding: data, as: UTF8.self)
+    }
+    #expect(try await next() == #"{"t":"connect.connected"}"#)
+    for request in [
+      WebSocketMessage.text(#"{"subscribeTo":"trading.product.100"}"#),
+      .binary(Data(#"{"subscribeTo":"trading.product.100"}"#.utf8)),
+    ] {
+      try await handler.send(message: request)
+      #expect(try await next() == #"{"connectionId":1,"t":"connect.ack"}"#)
+      #expect(try await next() == #"{"body":{"currentPrice":"42","securityId":"100"},"t":"trading.quote"}"#)
+    }
+    try await handler.send(message: WebSocketMessage.text(#"{"subscribeTo":"trading.product.7"}"#))
+    #expect(try await next() == #"{"subscribeTo":"trading.product.7","t":"connect.failed"}"#)
+    try await handler.send(message: WebSocketMessage.text("no JSON"))
+    #expect(try await next() == #"{"t":"connect.failed"}"#)
+    // Of others' connections nothing is told and nothing ends.
+    try await handler.send(message: WebSocketMessage.text(#"{"unsubscribeFrom":99}"#))
+    try await handler.send(message: WebSocketMessage.text(#"{"unsubscribeFrom":1}"#))
+    await #expect {
+      _ = try await handler.receive(WebSocketMessage.self)
+    } throws: { error in
+      guard case .closed(let record) = error as? EngineError.WebSocketError else { return false }
+      return record.code == .normalClosure && record.isClean
+    }
+  }
+
+  @Test func `a client tells its server its id before it closes`() async throws {
+    let told = Lock<[String]>([])
+    let (messages, feed) = AsyncStream.makeStream(of: Void.self)
+    let server = try WebSocketServer { connection in
+      connection.onMessage { [unowned connection] message in
+        told.withLock { $0.append(message.text ?? "") }
+        connection.send(.text(#"{"connectionId":7}"#))
+        connection.send(.text(#"{"body":{"securityId":100,"currentPrice":"9"}}"#))
+      }
+      connection.onClose { _ in feed.finish() }
+      connection.send(.text(#"{"t":"connect.connected"}"#))
+    }
+    let client = QuoteClient(url: server.url, handler: DefaultWebSocketHandler(logger: Silent()))
+    let heard = Lock<[String?]>([])
+    let (prices, priceFeed) = AsyncStream.makeStream(of: Void.self)
+    client.subscribe(to: "100") { price in
+      heard.withLock { $0.append(price) }
+      priceFeed.yield()
+    }
+    for await _ in prices { break }
+    #expect(client.isOpen)
+    #expect(client.connectionId == 7)
+    client.close()
+    for await _ in messages {}
+    #expect(told.withLock { $0 } == [#"{"subscribeTo":"trading.product.100"}"#, #"{"unsubscribeFrom":7}"#])
+    #expect(heard.withLock { $0 } == ["9"])
+    #expect(!client.isOpen)
+  }
+
+  @Test func `no server and a refused product are told as nil, once`() async throws {
+    let gone = try QuoteServer()
+    let url = gone.url
+    gone.shutDown()
+    let server = try QuoteServer(products: ["1"])
+    for (url, product) in [(url, "1"), (server.url, "2")] {
+      let (told, feed) = AsyncStream.makeStream(of: String?.self)
+      let client = QuoteClient(url: url, handler: DefaultWebSocketHandler(logger: Silent()))
+      client.subscribe(to: product) { feed.yield($0) }
+      var iterator = told.makeAsyncIterator()
+      #expect(await iterator.next() == .some(nil))
+      client.close { feed.finish() }
+      #expect(await iterator.next() == nil)
+    }
+  }
+
+  @Test func `given a session, a client goes on by itself after a loss`() async throws {
+    let server = try QuoteServer(products: ["1"], interval: .milliseconds(5))
+    let policy = ReconnectPolicy(backoff: Backoff(first: .zero, base: .zero, maximum: .zero))
+    let session = ReconnectingSession(
+      DefaultWebSocketHandler(logger: Silent()), policy: policy, logger: Silent())
+    let client = QuoteClient(url: server.url, handler: session)
+    var prices = client.prices(of: "1").makeAsyncIterator()
+    for _ in 0..<3 {
+      #expect(try await prices.next() != nil)
+      let id = client.connectionId
+      server.dropAll()
+      while client.connectionId == id { #expect(try await prices.next() != nil) }
+    }
+    client.close()
+  }
+
+  private func patient(_ url: URL) -> NetworkRequest {
+    NetworkRequest(url: url, connectTimeout: .seconds(240), closeTimeout: .seconds(240))
+  }
+}
+
+private struct Silent: Logger {
+  func log(file: String, function: String, line: Int, logLevel: LogLevel, _ message: @autoclosure () -> Any) {}
+}
