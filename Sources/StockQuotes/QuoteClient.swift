@@ -6,7 +6,7 @@ import WebSocketTransport
 /// A client of a ``QuoteServer``: prices of products, over one connection.
 ///
 /// The first subscription connects, further ones share the connection, and the last that ends closes it. Prices come on
-/// the handler's callbacks' thread, in order. Given a ``ReconnectingSession`` as its handler, a client subscribes again
+/// the handler's callbacks' thread, in order. Given a `ReconnectingSession` as its handler, a client subscribes again
 /// by itself after each loss.
 ///
 ///     let client = QuoteClient(url: url)

@@ -7,8 +7,9 @@ extension QuoteServer {
     style: """
       table { width: 100%; margin-top: 1rem; border-collapse: collapse; }
       caption { text-align: left; color: var(--quiet); font-size: .875rem; padding-bottom: .25rem; }
-      th, td { text-align: left; padding: .5rem .25rem; border-top: 1px solid var(--line); }
+      th, td { text-align: left; padding: .5rem .75rem .5rem 0; border-top: 1px solid var(--line); }
       th.number, td.number { text-align: right; font-variant-numeric: tabular-nums; }
+      td:last-child { text-align: right; padding-right: 0; }
       td.price { font-size: 1.25rem; font-weight: 600; }
       td.up { color: var(--good); } td.down { color: var(--bad); }
       svg { display: block; width: 10rem; max-width: 30vw; height: 2.5rem; }

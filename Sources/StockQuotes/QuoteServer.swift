@@ -25,6 +25,7 @@ public final class QuoteServer: Sendable {
   /// Listens on a host and a port, until ``shutDown()`` or its release.
   ///
   /// - Parameters:
+  ///   - host: a name or an address of this machine.
   ///   - port: 0: the system picks one, see ``port``.
   ///   - products: those that there are.
   ///   - interval: the time between two prices of a product. Default: 1 s.

@@ -65,7 +65,7 @@ package enum PageShell {
     form { display: flex; flex-wrap: wrap; gap: .5rem; align-items: end; }
     label { display: grid; gap: .2rem; font-size: .875rem; color: var(--quiet); }
     input, button { font: inherit; padding: .5rem .75rem; border-radius: .5rem; border: 1px solid var(--line); }
-    input { background: var(--back); color: var(--text); }
+    input { background: var(--back); color: var(--text); font-size: 1rem; }
     button { background: var(--accent); color: var(--on-accent); border-color: transparent; cursor: pointer; }
     button:disabled { opacity: .5; cursor: not-allowed; }
     button.plain { background: none; color: var(--accent); border-color: var(--line); }
