@@ -7,8 +7,8 @@ public import WebSocketTransport
 /// - `connect` completes with the first success; later losses are the session's affair. It fails when the session stops
 ///   before: when the policy says so, or as `cancelled` by `disconnect`.
 /// - `receive` stays pending over losses. It fails when the session stops, with the reason.
-/// - `send` writes at once or waits in the outbox, in order; ``send(_:delivery:acknowledgementKey:outcome:)`` tells exactly what became of
-///   a message. A loss is noticed by the receive that the session keeps with its handler.
+/// - `send` writes at once or waits in the outbox, in order; with an `outcome` it tells exactly what became of a message.
+///   A loss is noticed by the receive that the session keeps with its handler.
 /// - `disconnect` stops for good; `connect` starts anew, also from inside its completion.
 ///
 /// Every method may be called from any thread. Events and completions come on one serial queue of the session's own, in
