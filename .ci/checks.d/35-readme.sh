@@ -10,5 +10,5 @@ while IFS= read -r command; do
   esac
 done <<<"$commands"
 named=$(sed -n 's/^| `websocket` | the command-line tool: \(.*\) |$/\1/p' README.md | tr -d '`,' | tr ' ' '\n' | sort)
-known=$(.build/debug/websocket help | awk '/^  / { print $1 }' | sort)
+known=$(.build/debug/websocket help | awk '/^  / { print $1 }' | sort -u)
 diff <(echo "$named") <(echo "$known")
