@@ -2,9 +2,9 @@
 #include "CSystem.h"
 #include <sys/socket.h>
 
-int csystem_epoll_add(int epoll, int descriptor, uint32_t events, uint64_t token) {
+int csystem_epoll_control(int epoll, int operation, int descriptor, uint32_t events, uint64_t token) {
   struct epoll_event event = {.events = events, .data.u64 = token};
-  return epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event);
+  return epoll_ctl(epoll, operation, descriptor, &event);
 }
 
 uint64_t csystem_epoll_token(const struct epoll_event *event) { return event->data.u64; }

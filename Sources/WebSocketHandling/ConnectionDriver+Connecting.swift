@@ -34,13 +34,20 @@ extension ConnectionDriver {
     // Off the loop and the caller's thread: loading OpenSSL and the authorities blocks for some milliseconds.
     DispatchQueue.global().async { [self] in
       do throws(TLSFailure) {
-        try tls.prepare()
+        try state.withLock { tls(&$0) }.prepare()
         perform { if isConnecting($0, epoch) { $0.io.observer?.ends(\.tls, at: loop.now) } }
         resolve(endpoint, epoch)
       } catch {
         failConnect(.tls(error), epoch)
       }
     }
+  }
+
+  private func tls(_ state: inout State) -> TLSConnector {
+    if let tls = state.io.tls { return tls }
+    let tls = TLSConnector(configuration.tls)
+    state.io.tls = tls
+    return tls
   }
 
   private func resolve(_ endpoint: Endpoint, _ epoch: Int) {
@@ -86,7 +93,7 @@ extension ConnectionDriver {
     let isWanted = perform { state in
       guard isConnecting(state, epoch) else { return false }
       state.io.observer?.ends(\.tcp, at: loop.now)
-      state.io.dial = tls.connect(
+      state.io.dial = tls(&state).connect(
         over: transport, host: endpoint.host, port: endpoint.port, on: loop,
         runHook: { [self] hook in perform { $0.io.callbacks.append(.hook(hook)) } },
         completion: { [self] result in

@@ -19,14 +19,11 @@ package final class ConnectionDriver: Sendable {
   let configuration: HandlerConfiguration
   let loop: any EventLoop
   let logger: any Logger
-  let tls: TLSConnector
   /// Whether callbacks run on the loop's thread, at the end of a read.
   let runsInline: Bool
   /// How long a connection keeps the memory of a burst for the next one.
   private static let memoryHold = Duration.seconds(1)
   private let executor: any CallbackExecutor
-  private let endObserver = Lock<(@Sendable (CloseRecord) -> Void)?>(nil)
-  private let roomObserver = Lock<(@Sendable () -> Void)?>(nil)
   /// Counts changes of the standing receiver, so that a delivery notices one without the lock.
   let receiverChanges = Atomic<Int>(0)
   /// The thread whose sends wait for the end of its callbacks, to be written together; 0: none.
@@ -44,7 +41,6 @@ package final class ConnectionDriver: Sendable {
     self.environment = environment
     self.loop = loop
     self.logger = logger
-    tls = TLSConnector(configuration.tls)
     switch configuration.callbacks {
     case .eventLoop: (executor, runsInline) = (LoopExecutor(loop), true)
     case .privateQueue: (executor, runsInline) = (environment.callbackExecutor ?? QueueExecutor(target: nil), false)
@@ -109,10 +105,17 @@ package final class ConnectionDriver: Sendable {
   // MARK: - Callbacks
 
   /// Hears of each end, on the callbacks' thread.
-  package func onEnd(_ body: (@Sendable (CloseRecord) -> Void)?) { endObserver.withLock { $0 = body } }
+  package func onEnd(_ body: (@Sendable (CloseRecord) -> Void)?) {
+    // Here and below: the old one is released outside the lock, since its end may call back in.
+    var body = body
+    state.withLock { swap(&$0.io.endObserver, &body) }
+  }
 
   /// Hears each time that the send queue has fallen to its low mark, on the callbacks' thread.
-  package func onSendQueueLow(_ body: (@Sendable () -> Void)?) { roomObserver.withLock { $0 = body } }
+  package func onSendQueueLow(_ body: (@Sendable () -> Void)?) {
+    var body = body
+    state.withLock { swap(&$0.io.roomObserver, &body) }
+  }
 
   /// How often what callbacks brought about is followed up before others have their turn.
   private static let roundsPerTurn = 8
@@ -204,8 +207,8 @@ package final class ConnectionDriver: Sendable {
     case .log(let level, let text):
       logger.log(file: #fileID, function: #function, line: #line, logLevel: level, text)
     case .event(let event): configuration.onEvent?(event)
-    case .sendQueueLow: roomObserver.withLock { $0 }?()
-    case .ended(let record): endObserver.withLock { $0 }?(record)
+    case .sendQueueLow: state.withLock { $0.io.roomObserver }?()
+    case .ended(let record): state.withLock { $0.io.endObserver }?(record)
     }
   }
 

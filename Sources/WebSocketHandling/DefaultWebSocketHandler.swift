@@ -10,7 +10,7 @@ public import WebSocketTransport
 public final class DefaultWebSocketHandler: WebSocketHandler {
   private let driver: ConnectionDriver
   private let decoder: MessageDecoder
-  private let configuration: HandlerConfiguration
+  private let sendsJSONAsText: Bool
 
   /// A handler without a connection.
   ///
@@ -25,7 +25,7 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
     configuration: HandlerConfiguration = HandlerConfiguration(), environment: Environment = .system
   ) {
     decoder = MessageDecoder(responseHandler: responseHandler, logger: logger)
-    self.configuration = configuration
+    sendsJSONAsText = configuration.sendsJSONAsText
     driver = ConnectionDriver(
       role: .client, configuration: configuration, environment: environment, loop: environment.makeLoop(),
       logger: logger)
@@ -122,7 +122,7 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
       return (message.kind, message.payload)
     }
     do {
-      return (configuration.sendsJSONAsText ? .text : .binary, .data(try JSONEncoder().encode(message)))
+      return (sendsJSONAsText ? .text : .binary, .data(try JSONEncoder().encode(message)))
     } catch {
       throw .unencodable(reason: String(describing: error), errorType: String(describing: type(of: error)))
     }

@@ -90,7 +90,7 @@ extension DriverIO: ConnectionSink {
   }
 
   private mutating func observe(_ event: ControlFrameEvent, bytes: Int) {
-    guard configuration.onControlFrame != nil, !dropsMessages else { return }
+    guard showsControlFrames, !dropsMessages else { return }
     settleLent()
     count(bytes)
     callbacks.append(.control(event))

@@ -106,7 +106,10 @@ struct DriverIO: ~Copyable, Sendable {
   }
 
   let role: Role
-  let configuration: HandlerConfiguration
+  /// ``HandlerConfiguration/receiveBufferLimit``; a whole configuration would be a third of an idle connection's memory.
+  let receiveBufferLimit: Int
+  /// Whether somebody wants to hear of pings and pongs.
+  let showsControlFrames: Bool
   let random: any RandomSource
   let loop: any EventLoop
   /// Nil where nobody looks from outside.
@@ -129,6 +132,11 @@ struct DriverIO: ~Copyable, Sendable {
   var wantsClosingTimer = false
   /// Set by the machine; the driver ends the outgoing direction once everything is out.
   var wantsFinish = false
+
+  /// What secures connections and remembers their sessions; made for the first that is secure.
+  var tls: TLSConnector?
+  var endObserver: (@Sendable (CloseRecord) -> Void)?
+  var roomObserver: (@Sendable () -> Void)?
 
   var outgoing: SendQueue
   var isWriteBlocked = false
@@ -200,7 +208,8 @@ struct DriverIO: ~Copyable, Sendable {
 
   init(role: Role, configuration: HandlerConfiguration, random: any RandomSource, loop: any EventLoop) {
     self.role = role
-    self.configuration = configuration
+    receiveBufferLimit = configuration.receiveBufferLimit
+    showsControlFrames = configuration.onControlFrame != nil
     self.random = random
     self.loop = loop
     observer = Observer(configuration)
@@ -245,7 +254,7 @@ struct DriverIO: ~Copyable, Sendable {
   // MARK: - Messages for the application
 
   /// Whether more waits for the application than may.
-  private var isFull: Bool { undelivered > configuration.receiveBufferLimit }
+  private var isFull: Bool { undelivered > receiveBufferLimit }
 
   /// Whether nobody will ask for a message that comes now: dropped, so that a paused connection can close too.
   var dropsMessages: Bool { isDisconnecting && receiver == nil && (receives.isEmpty || isFull) }
@@ -257,7 +266,7 @@ struct DriverIO: ~Copyable, Sendable {
 
   /// Whether enough was taken to read on.
   var mayReadOn: Bool {
-    undelivered <= configuration.receiveBufferLimit / 2 || (isDisconnecting && receiver == nil)
+    undelivered <= receiveBufferLimit / 2 || (isDisconnecting && receiver == nil)
   }
 
   /// Gives a message to whom it is for, or keeps a copy of it.

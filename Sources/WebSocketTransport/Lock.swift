@@ -8,22 +8,21 @@ import Glibc
 /// Safety: mutex and value live at one stable heap address from `init` to `deinit`, and the value is reached only
 /// between lock and unlock. That is why the type may be shared between threads (`@unchecked Sendable`).
 @usableFromInline package struct Lock<State: ~Copyable & Sendable>: ~Copyable, @unchecked Sendable {
-  private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+  /// Both lie in one piece of memory, which begins with the mutex.
+  @usableFromInline let mutex: SystemMutex
   @usableFromInline let state: UnsafeMutablePointer<State>
 
-  package init(_ initial: consuming State) {
-    mutex = .allocate(capacity: 1)
-    mutex.initialize(to: pthread_mutex_t())
-    pthread_mutex_init(mutex, nil)
-    state = .allocate(capacity: 1)
+  @inlinable package init(_ initial: consuming State) {
+    mutex = SystemMutex(followedBy: MemoryLayout<State>.size)
+    precondition(
+      MemoryLayout<State>.alignment <= SystemMutex.alignment, "the memory behind the mutex is aligned for the value")
+    state = (mutex.memory + SystemMutex.size).bindMemory(to: State.self, capacity: 1)
     state.initialize(to: initial)
   }
 
-  deinit {
-    pthread_mutex_destroy(mutex)
-    mutex.deallocate()
+  @inlinable deinit {
     state.deinitialize(count: 1)
-    state.deallocate()
+    mutex.destroy()
   }
 
   /// Runs `body` with the value, alone.
@@ -33,11 +32,38 @@ import Glibc
   package func withLock<Result: ~Copyable, Failure: Error>(
     _ body: (inout State) throws(Failure) -> Result
   ) throws(Failure) -> Result {
-    acquire()
-    defer { release() }
+    mutex.lock()
+    defer { mutex.unlock() }
     return try body(&state.pointee)
   }
+}
 
-  @usableFromInline func acquire() { pthread_mutex_lock(mutex) }
-  @usableFromInline func release() { pthread_mutex_unlock(mutex) }
+/// The system's mutex, at the start of a piece of memory whose rest is the owner's.
+///
+/// Safety: the memory is there from `init` to ``destroy()``, which the owner calls last.
+@usableFromInline struct SystemMutex {
+  @usableFromInline let memory: UnsafeMutableRawPointer
+
+  /// Where the memory behind the mutex begins.
+  @usableFromInline static var size: Int {
+    (MemoryLayout<pthread_mutex_t>.size + alignment - 1) / alignment * alignment
+  }
+  /// That of what `malloc` returns.
+  @inlinable static var alignment: Int { 16 }
+
+  private var mutex: UnsafeMutablePointer<pthread_mutex_t> { memory.assumingMemoryBound(to: pthread_mutex_t.self) }
+
+  @usableFromInline init(followedBy byteCount: Int) {
+    memory = .allocate(byteCount: Self.size + byteCount, alignment: Self.alignment)
+    memory.bindMemory(to: pthread_mutex_t.self, capacity: 1).initialize(to: pthread_mutex_t())
+    pthread_mutex_init(mutex, nil)
+  }
+
+  @usableFromInline func destroy() {
+    pthread_mutex_destroy(mutex)
+    memory.deallocate()
+  }
+
+  @usableFromInline func lock() { pthread_mutex_lock(mutex) }
+  @usableFromInline func unlock() { pthread_mutex_unlock(mutex) }
 }

@@ -15,7 +15,7 @@
 #include "tlswire.h"
 
 // epoll: an event carries 64 bits of the caller's, which Swift sees as a union; these two hide it.
-int csystem_epoll_add(int epoll, int descriptor, uint32_t events, uint64_t token);
+int csystem_epoll_control(int epoll, int operation, int descriptor, uint32_t events, uint64_t token);
 uint64_t csystem_epoll_token(const struct epoll_event *event);
 
 // A stream socket, and the next connection of a listener: both non-blocking and closed on exec.

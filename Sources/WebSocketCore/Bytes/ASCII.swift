@@ -50,7 +50,13 @@ extension StringProtocol {
   /// Whether the two are equal but for the case of ASCII letters.
   package func equalsIgnoringCase(_ other: some StringProtocol) -> Bool {
     // Lengths first: most names differ in theirs.
-    utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8) { ASCII.lowercased($0) == ASCII.lowercased($1) }
+    guard utf8.count == other.utf8.count else { return false }
+    let areEqual = utf8.withContiguousStorageIfAvailable { left in
+      other.utf8.withContiguousStorageIfAvailable { right in
+        left.indices.allSatisfy { ASCII.lowercased(left[$0]) == ASCII.lowercased(right[$0]) }
+      }
+    }
+    return areEqual.flatMap(\.self) ?? utf8.elementsEqual(other.utf8) { ASCII.lowercased($0) == ASCII.lowercased($1) }
   }
 
   /// Whether this is a token (RFC 7230 §3.2.6): one or more `tchar`.

@@ -1,26 +1,36 @@
 /// Base64 with padding (RFC 4648 §4), as the opening handshake uses it.
 package enum Base64 {
-  private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-
-  package static func encode(_ bytes: some Sequence<UInt8>) -> String {
+  package static func encode(_ bytes: some Collection<UInt8>) -> String {
     var text: [UInt8] = []
+    text.reserveCapacity((bytes.count + 2) / 3 * 4)
     var group: UInt32 = 0
     var held = 0
     for byte in bytes {
       group = group << 8 | UInt32(byte)
       held += 1
       if held == 3 {
-        for shift in [18, 12, 6, 0] as [UInt32] { text.append(alphabet[Int(group >> shift & 63)]) }
+        for shift: UInt32 in stride(from: 18, through: 0, by: -6) { text.append(character(group &>> shift & 63)) }
         group = 0
         held = 0
       }
     }
     if held > 0 {
       group <<= held == 1 ? 16 : 8
-      for shift in ([18, 12, 6] as [UInt32]).prefix(held + 1) { text.append(alphabet[Int(group >> shift & 63)]) }
+      for shift in ([18, 12, 6] as [UInt32]).prefix(held + 1) { text.append(character(group >> shift & 63)) }
       text.append(contentsOf: repeatElement(ASCII.equals, count: 3 - held))
     }
     return String(decoding: text, as: UTF8.self)
+  }
+
+  private static func character(_ value: UInt32) -> UInt8 {
+    let value = UInt8(truncatingIfNeeded: value)
+    return switch value {
+    case 0..<26: value + 0x41
+    case 26..<52: value - 26 + 0x61
+    case 52..<62: value - 52 + 0x30
+    case 62: 0x2B
+    default: 0x2F
+    }
   }
 
   /// The bytes of `text`, or nil where it is not Base64 in its one canonical form: whole groups, padding only at the

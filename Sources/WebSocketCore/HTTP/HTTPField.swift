@@ -62,6 +62,15 @@ public struct HTTPFields: Sendable, Hashable, RandomAccessCollection, Expressibl
     values(of: name).flatMap(Self.listMembers)
   }
 
+  /// Whether a list has that member, in any case.
+  package func list(_ name: String, contains member: String) -> Bool {
+    fields.contains { field in
+      field.name.equalsIgnoringCase(name)
+        && (field.value.equalsIgnoringCase(member)
+          || Self.listMembers(field.value).contains { $0.equalsIgnoringCase(member) })
+    }
+  }
+
   private static func listMembers(_ value: String) -> [String] {
     var members: [Substring] = []
     var start = value.startIndex

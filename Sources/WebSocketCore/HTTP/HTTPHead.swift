@@ -21,7 +21,7 @@ public struct HTTPRequestHead: Sendable, Hashable {
 
   /// The head as it goes over the wire.
   package var encoded: [UInt8] {
-    encode(line: "\(method) \(target) HTTP/1.\(minorVersion)", fields: fields)
+    encode(line: [method, target, "HTTP/1.\(minorVersion)"], fields: fields)
   }
 }
 
@@ -45,12 +45,25 @@ public struct HTTPResponseHead: Sendable, Hashable {
 
   /// The head as it goes over the wire.
   package var encoded: [UInt8] {
-    encode(line: "HTTP/1.\(minorVersion) \(status) \(reason)", fields: fields)
+    encode(line: ["HTTP/1.\(minorVersion)", String(status), reason], fields: fields)
   }
 }
 
-private func encode(line: String, fields: HTTPFields) -> [UInt8] {
-  var text = line + "\r\n"
-  for field in fields { text += "\(field.name): \(field.value)\r\n" }
-  return Array((text + "\r\n").utf8)
+private func encode(line: [String], fields: HTTPFields) -> [UInt8] {
+  var octets: [UInt8] = []
+  octets.reserveCapacity(512)
+  func append(_ text: String) { octets.append(contentsOf: text.utf8) }
+  for (index, part) in line.enumerated() {
+    if index > 0 { octets.append(ASCII.space) }
+    append(part)
+  }
+  append("\r\n")
+  for field in fields {
+    append(field.name)
+    append(": ")
+    append(field.value)
+    append("\r\n")
+  }
+  append("\r\n")
+  return octets
 }

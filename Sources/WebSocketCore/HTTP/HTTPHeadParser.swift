@@ -53,12 +53,30 @@ package struct HTTPHeadParser: Sendable {
 
   /// Takes bytes up to the end of the head and returns how many; nil where the head needs more.
   package mutating func take(_ input: RawSpan) throws(Failure) -> Int? {
-    for index in 0..<input.byteCount {
-      guard octets.count < maximumBytes else { throw .tooLong(limit: maximumBytes) }
-      let octet = input.unsafeLoad(fromByteOffset: index, as: UInt8.self)
-      if try take(octet) { return index + 1 }
+    try input.withUnsafeBytes { bytes throws(Failure) in
+      var index = 0
+      while index < bytes.count {
+        let run = ordinaryOctets(bytes, from: index)
+        if run > 0 {
+          octets.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[index..<index + run]))
+          index += run
+          continue
+        }
+        guard octets.count < maximumBytes else { throw .tooLong(limit: maximumBytes) }
+        if try take(bytes[index]) { return index + 1 }
+        index += 1
+      }
+      return nil
     }
-    return nil
+  }
+
+  /// How many octets come before the next that must be looked at by itself.
+  private func ordinaryOctets(_ bytes: UnsafeRawBufferPointer, from start: Int) -> Int {
+    guard octets.count >= Self.responsePrefix.count, octets.last != ASCII.carriageReturn else { return 0 }
+    let end = min(bytes.count, start + maximumBytes - octets.count)
+    var index = start
+    while index < end, bytes[index] > ASCII.carriageReturn || bytes[index] == ASCII.tab { index += 1 }
+    return index - start
   }
 
   /// Takes one octet; true where it ends the head.
@@ -91,41 +109,56 @@ package struct HTTPHeadParser: Sendable {
   /// The request head that was collected; call once ``take(_:)`` has returned its end.
   package func requestHead() throws(Failure) -> HTTPRequestHead {
     let (line, fields) = try parse()
-    let parts = line.split(separator: " ", omittingEmptySubsequences: false)
-    guard parts.count == 3, parts[0].isToken, !parts[1].isEmpty,
-      parts[1].utf8.allSatisfy({ $0 > ASCII.space && $0 != 0x7F }), let minor = Self.minorVersion(parts[2])
+    let parts = line.split(separator: ASCII.space, omittingEmptySubsequences: false)
+    guard parts.count == 3, !parts[0].isEmpty, parts[0].allSatisfy(ASCII.isTokenCharacter), !parts[1].isEmpty,
+      parts[1].allSatisfy({ $0 > ASCII.space && $0 != 0x7F }), let minor = Self.minorVersion(parts[2])
     else { throw .malformed(.startLine) }
     return HTTPRequestHead(
-      method: String(parts[0]), target: String(parts[1]), minorVersion: minor, fields: fields)
+      method: String(decoding: parts[0], as: UTF8.self), target: String(decoding: parts[1], as: UTF8.self),
+      minorVersion: minor, fields: fields)
   }
 
   /// The response head that was collected; call once ``take(_:)`` has returned its end.
   package func responseHead() throws(Failure) -> HTTPResponseHead {
     let (line, fields) = try parse()
-    let parts = line.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false)
-    guard parts.count >= 2, let minor = Self.minorVersion(parts[0]), parts[1].utf8.count == 3,
-      parts[1].utf8.allSatisfy({ (0x30...0x39).contains($0) }), let status = Int(parts[1]), (100...999).contains(status)
+    // HTTP/1.1 101 reason: the reason and the space before it may be missing.
+    let start = line.startIndex
+    guard line.count == 12 || line.count > 12 && line[start + 12] == ASCII.space, line[start + 8] == ASCII.space,
+      let minor = Self.minorVersion(line.prefix(8)), let status = Self.status(line[(start + 9)..<(start + 12)])
     else { throw .malformed(.startLine) }
     return HTTPResponseHead(
-      status: status, reason: parts.count > 2 ? String(parts[2]) : "", minorVersion: minor, fields: fields)
+      status: status, reason: String(decoding: line.dropFirst(13), as: UTF8.self), minorVersion: minor, fields: fields)
   }
 
-  private static func minorVersion(_ text: Substring) -> Int? {
-    let octets = Array(text.utf8)
-    guard octets.count == 8, octets.starts(with: responsePrefix), (0x30...0x39).contains(octets[7]) else { return nil }
-    return Int(octets[7]) - 0x30
+  private static func status(_ digits: ArraySlice<UInt8>) -> Int? {
+    var status = 0
+    for digit in digits {
+      guard (0x30...0x39).contains(digit) else { return nil }
+      status = 10 * status + Int(digit) - 0x30
+    }
+    return status >= 100 ? status : nil
+  }
+
+  private static func minorVersion(_ octets: ArraySlice<UInt8>) -> Int? {
+    guard octets.count == 8, octets.starts(with: responsePrefix), let digit = octets.last, (0x30...0x39).contains(digit)
+    else { return nil }
+    return Int(digit) - 0x30
   }
 
   /// The start line and the fields.
   ///
   /// Octets above ASCII are taken as UTF-8 and repaired where they are not.
-  private func parse() throws(Failure) -> (line: Substring, fields: HTTPFields) {
-    var lines = octets.dropLast(2).split(separator: ASCII.lineFeed, omittingEmptySubsequences: false).dropLast().map {
-      $0.dropLast()
-    }[...]
-    guard let start = lines.popFirst() else { throw .malformed(.startLine) }
+  private func parse() throws(Failure) -> (line: ArraySlice<UInt8>, fields: HTTPFields) {
+    var startLine: ArraySlice<UInt8>?
     var fields: [HTTPField] = []
-    for line in lines {
+    var rest = octets.dropLast(2)  // the empty line
+    while let end = rest.firstIndex(of: ASCII.lineFeed) {
+      let line = rest[..<(end - 1)]
+      rest = rest[(end + 1)...]
+      guard startLine != nil else {
+        startLine = line
+        continue
+      }
       if let first = line.first, ASCII.isOptionalWhitespace(first) {
         guard kind == .response, var last = fields.popLast() else { throw .malformed(.foldedField) }
         let more = try Self.fieldValue(line)
@@ -134,17 +167,21 @@ package struct HTTPHeadParser: Sendable {
         continue
       }
       guard let colon = line.firstIndex(of: ASCII.colon) else { throw .malformed(.fieldName) }
-      let name = String(decoding: line[..<colon], as: UTF8.self)
-      guard name.isToken else { throw .malformed(.fieldName) }
+      let name = line[..<colon]
+      guard !name.isEmpty, name.allSatisfy(ASCII.isTokenCharacter) else { throw .malformed(.fieldName) }
       guard fields.count < maximumFields else { throw .tooManyFields(limit: maximumFields) }
-      fields.append(HTTPField(name: name, value: try Self.fieldValue(line[(colon + 1)...])))
+      fields.append(
+        HTTPField(name: String(decoding: name, as: UTF8.self), value: try Self.fieldValue(line[(colon + 1)...])))
     }
-    return (String(decoding: start, as: UTF8.self)[...], HTTPFields(fields))
+    guard let startLine else { throw .malformed(.startLine) }
+    return (startLine, HTTPFields(fields))
   }
 
   private static func fieldValue(_ octets: ArraySlice<UInt8>) throws(Failure) -> String {
     guard octets.allSatisfy(ASCII.isFieldValueCharacter) else { throw .malformed(.fieldValue) }
-    return String(String(decoding: octets, as: UTF8.self)[...].trimmingOptionalWhitespace)
+    var value = octets
+    while let last = value.last, ASCII.isOptionalWhitespace(last) { value.removeLast() }
+    return String(decoding: value.drop(while: ASCII.isOptionalWhitespace), as: UTF8.self)
   }
 }
 

@@ -129,13 +129,11 @@ package struct ClientHandshake: Sendable {
   private func check(_ head: HTTPResponseHead) throws(HandshakeFailure) -> String? {
     guard head.minorVersion >= 1 else { throw .httpVersion }
     let fields = head.fields
-    guard fields.list("Upgrade").contains(where: { $0.equalsIgnoringCase("websocket") }) else { throw .upgradeHeader }
-    guard fields.list("Connection").contains(where: { $0.equalsIgnoringCase("upgrade") }) else {
-      throw .connectionHeader
-    }
+    guard fields.list("Upgrade", contains: "websocket") else { throw .upgradeHeader }
+    guard fields.list("Connection", contains: "upgrade") else { throw .connectionHeader }
     // Octet by octet: two strings are also equal where only their Unicode normal forms are.
     let accepts = fields.values(of: "Sec-WebSocket-Accept")
-    guard accepts.count == 1, accepts[0].utf8.elementsEqual(key.accept.utf8) else { throw .acceptHeader }
+    guard accepts.count == 1, Array(accepts[0].utf8) == Array(key.accept.utf8) else { throw .acceptHeader }
     guard !fields.contains(name: "Transfer-Encoding"),
       fields.values(of: "Content-Length").allSatisfy({ !$0.isEmpty && $0.utf8.allSatisfy { $0 == 0x30 } })
     else { throw .unexpectedBody }

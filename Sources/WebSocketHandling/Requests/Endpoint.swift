@@ -16,7 +16,8 @@ package struct Endpoint: Sendable {
     case "wss", "https": isSecure = true
     case let other: throw .invalidRequest(.scheme(other))
     }
-    guard !url.absoluteString.utf8.contains(UInt8(ascii: "#")) else { throw .invalidRequest(.fragment) }
+    let text = url.absoluteString
+    guard !text.utf8.contains(UInt8(ascii: "#")) else { throw .invalidRequest(.fragment) }
     guard let named = url.host(percentEncoded: false), !named.isEmpty else { throw .invalidRequest(.host) }
     let bare = named.hasPrefix("[") && named.hasSuffix("]") ? String(named.dropFirst().dropLast()) : named
     guard bare.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else { throw .invalidRequest(.host) }
@@ -26,7 +27,7 @@ package struct Endpoint: Sendable {
     guard (1...65_535).contains(port) else { throw .invalidRequest(.port(port)) }
 
     // A zone is this machine's own matter and stays out of Host (RFC 6874 §4).
-    let shown = bare.contains(":") ? "[\(bare.prefix { $0 != "%" })]" : bare
+    let shown = bare.utf8.contains(UInt8(ascii: ":")) ? "[\(bare.prefix { $0 != "%" })]" : bare
     var fields = request.headers
     for field in fields {
       guard field.name.isToken, !ClientHandshake.reservedNames.contains(field.name.lowercased()) else {
@@ -40,21 +41,23 @@ package struct Endpoint: Sendable {
         throw .invalidRequest(.subprotocol(name))
       }
     }
-    if !fields.contains(name: "Authorization"), let credentials = Self.credentials(of: url) {
+    if text.utf8.contains(UInt8(ascii: "@")), !fields.contains(name: "Authorization"),
+      let credentials = Self.credentials(of: url)
+    {
       fields.append("Authorization", "Basic " + Base64.encode(credentials.utf8))
     }
     handshake = ClientHandshake.Request(
-      target: Self.target(of: url), host: port == defaultPort ? shown : "\(shown):\(port)",
+      target: Self.target(of: text), host: port == defaultPort ? shown : "\(shown):\(port)",
       subprotocols: request.subprotocols, fields: fields)
   }
 
   /// Path and query exactly as the URL holds them; `/` for an empty path.
-  private static func target(of url: URL) -> String {
-    let text = url.absoluteString
-    guard let scheme = text.utf8.firstIndex(of: UInt8(ascii: ":")) else { return "/" }
-    let rest = text[scheme...].dropFirst("://".count)
-    guard let start = rest.firstIndex(where: { $0 == "/" || $0 == "?" }) else { return "/" }
-    return rest[start] == "?" ? "/" + rest[start...] : String(rest[start...])
+  private static func target(of text: String) -> String {
+    let octets = text.utf8
+    guard let scheme = octets.firstIndex(of: UInt8(ascii: ":")) else { return "/" }
+    let rest = octets[scheme...].dropFirst("://".utf8.count)
+    guard let start = rest.firstIndex(where: { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") }) else { return "/" }
+    return (octets[start] == UInt8(ascii: "?") ? "/" : "") + String(text[start...])
   }
 
   private static func credentials(of url: URL) -> String? {

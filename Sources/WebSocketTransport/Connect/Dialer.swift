@@ -189,10 +189,7 @@ private final class Candidate: ReadinessHandler {
   func takeTransport(on loop: EpollEventLoop) -> TCPTransport? {
     state.withLock { state in
       guard let descriptor = state.descriptor.take() else { return nil }
-      if let registration = state.registration.take() {
-        loop.deregister(registration, descriptor: descriptor.rawValue)
-      }
-      return TCPTransport(descriptor, on: loop)
+      return TCPTransport(descriptor, on: loop, registration: state.registration.take())
     }
   }
 

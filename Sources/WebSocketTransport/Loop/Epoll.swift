@@ -23,7 +23,8 @@ struct Epoll: ~Copyable, Sendable {
     let wakeUp = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
     precondition(wakeUp >= 0, "eventfd: \(TransportError.text(errno))")
     self.wakeUp = FileDescriptor(owning: wakeUp)
-    let status = csystem_epoll_add(epoll, wakeUp, EPOLLIN.rawValue | EPOLLET.rawValue, Self.wakeUpToken)
+    let status = csystem_epoll_control(
+      epoll, EPOLL_CTL_ADD, wakeUp, EPOLLIN.rawValue | EPOLLET.rawValue, Self.wakeUpToken)
     precondition(status == 0, "epoll_ctl: \(TransportError.text(errno))")
   }
 
@@ -31,8 +32,17 @@ struct Epoll: ~Copyable, Sendable {
   ///
   /// Closing it ends the watch.
   func add(_ descriptor: Int32, token: UInt64) throws(TransportError) {
+    try control(EPOLL_CTL_ADD, descriptor, token)
+  }
+
+  /// Tells again what is ready.
+  func renew(_ descriptor: Int32, token: UInt64) throws(TransportError) {
+    try control(EPOLL_CTL_MOD, descriptor, token)
+  }
+
+  private func control(_ operation: Int32, _ descriptor: Int32, _ token: UInt64) throws(TransportError) {
     let events = EPOLLIN.rawValue | EPOLLOUT.rawValue | EPOLLRDHUP.rawValue | EPOLLET.rawValue
-    guard csystem_epoll_add(epoll.rawValue, descriptor, events, token) == 0 else {
+    guard csystem_epoll_control(epoll.rawValue, operation, descriptor, events, token) == 0 else {
       throw .system(call: "epoll_ctl", errorNumber: errno)
     }
   }

@@ -90,6 +90,16 @@ package final class EpollEventLoop: EventLoop {
     return registration
   }
 
+  /// Gives a watched descriptor another handler, which is told at once what is ready already.
+  package func hand(
+    _ registration: Registration, descriptor: Int32, to handler: any ReadinessHandler
+  ) throws(TransportError) {
+    // The old one is released outside the lock: its end may call back in.
+    var handler: (any ReadinessHandler)? = handler
+    state.withLock { swap(&$0.slots[Int(registration.slot)].handler, &handler) }
+    try epoll.renew(descriptor, token: registration.token)
+  }
+
   /// Ends the watch.
   ///
   /// An event that is being delivered may still arrive.

@@ -5,6 +5,8 @@ package struct SocketAddress: Sendable, Hashable {
   /// The bytes of the system's structure for this family.
   private let bytes: [UInt8]
 
+  private init(bytes: [UInt8]) { self.bytes = bytes }
+
   /// Copies a structure of the system's.
   package init(_ address: UnsafePointer<sockaddr>, length: socklen_t) {
     // Safe: the caller passes the address and the length that the system gave together.
@@ -60,6 +62,13 @@ package struct SocketAddress: Sendable, Hashable {
   ///
   /// Never blocks.
   package static func literal(host: String, port: Int) -> SocketAddress? {
+    // The usual form of IPv4; the system's resolver knows the others, and IPv6 with its zones.
+    var address = sockaddr_in()
+    if let port = UInt16(exactly: port), inet_pton(AF_INET, host, &address.sin_addr) == 1 {
+      address.sin_family = sa_family_t(AF_INET)
+      address.sin_port = port.bigEndian
+      return SocketAddress(bytes: withUnsafeBytes(of: address) { Array($0) })
+    }
     var hints = addrinfo()
     hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
     hints.ai_flags = AI_NUMERICSERV | AI_NUMERICHOST

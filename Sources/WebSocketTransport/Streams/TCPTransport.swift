@@ -9,20 +9,32 @@ package final class TCPTransport: Transport {
   private let descriptor: FileDescriptor
   private let loop: EpollEventLoop
   private let hungUp = Atomic<Bool>(false)
-  /// How the stream broke, once a call has met it: the system tells each break once, to the call that comes first, and
-  /// answers later ones as if the stream had ended in order.
-  private let breakage = Lock<TransportEnd?>(nil)
-  private let registration = Lock<Registration?>(nil)
+  private let state: Lock<State>
 
-  package init(_ descriptor: consuming FileDescriptor, on loop: EpollEventLoop) {
+  private struct State: Sendable {
+    var registration: Registration?
+    /// How the stream broke, once a call has met it: the system tells each break once, to the call that comes first,
+    /// and answers later ones as if the stream had ended in order.
+    var breakage: TransportEnd?
+  }
+
+  /// - Parameter registration: that of the descriptor, where the loop watches it already.
+  package init(
+    _ descriptor: consuming FileDescriptor, on loop: EpollEventLoop, registration: consuming Registration? = nil
+  ) {
     Socket.disableDelay(descriptor)
     self.descriptor = descriptor
     self.loop = loop
+    state = Lock(State(registration: registration))
   }
 
   package func start(_ handler: any TransportHandler) throws(TransportError) {
-    let made = try loop.register(descriptor.rawValue, Readiness(transport: self, handler: handler))
-    registration.withLock { $0 = made }
+    let readiness = Readiness(transport: self, handler: handler)
+    if let registration = state.withLock({ $0.registration }) {
+      return try loop.hand(registration, descriptor: descriptor.rawValue, to: readiness)
+    }
+    let made = try loop.register(descriptor.rawValue, readiness)
+    state.withLock { $0.registration = made }
   }
 
   package func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadOutcome {
@@ -43,9 +55,9 @@ package final class TCPTransport: Transport {
 
   /// The first break that was met, or that end where none was.
   private func remember(_ end: TransportEnd) -> TransportEnd {
-    breakage.withLock { breakage in
-      if let breakage { return breakage }
-      if end != .finished { breakage = end }
+    state.withLock { state in
+      if let breakage = state.breakage { return breakage }
+      if end != .finished { state.breakage = end }
       return end
     }
   }
@@ -53,9 +65,15 @@ package final class TCPTransport: Transport {
   package func finishWriting() { Socket.shutdown(descriptor, both: false) }
 
   package func close() {
-    let made = registration.withLock { $0.take() }
-    if let made { loop.deregister(made, descriptor: descriptor.rawValue) }
+    forget()
     Socket.shutdown(descriptor, both: true)
+  }
+
+  deinit { forget() }
+
+  private func forget() {
+    let made = state.withLock { $0.registration.take() }
+    if let made { loop.deregister(made, descriptor: descriptor.rawValue) }
   }
 
   /// Makes ``close()`` reset the connection instead of ending it in order.
