@@ -29,6 +29,7 @@ let package = Package(
     .library(name: "WebSocketServing", targets: ["WebSocketServing"]),
     .library(name: "ActionCable", targets: ["ActionCable"]),
     .library(name: "StockQuotes", targets: ["StockQuotes"]),
+    .library(name: "SupervisedChannels", targets: ["SupervisedChannels"]),
     .library(name: "WebSocketTesting", targets: ["WebSocketTesting"]),
     .executable(name: "websocket", targets: ["websocket"]),
   ],
@@ -40,6 +41,7 @@ let package = Package(
     library("WebSocketChat", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling"]),
     library("WebSocketServing", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling"]),
     library("ActionCable", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling"]),
+    library("SupervisedChannels", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling"]),
     library(
       "WebSocketTesting",
       ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing", "ActionCable"]),
@@ -79,5 +81,8 @@ let package = Package(
     tests(
       "ActionCableTests",
       ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "ActionCable", "WebSocketTesting"]),
+    tests(
+      "SupervisedChannelsTests",
+      ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "SupervisedChannels", "WebSocketTesting"]),
   ]
 )
