@@ -78,7 +78,7 @@ public final class ChannelSupervisor<Action: Sendable>: Sendable {
   private let onEnd: @Sendable (ChannelEnd) -> Void
   private let dispatch: @Sendable (Action) -> Void
   private let state = Lock(State())
-  /// The handlers of the open instances. Used on the queue alone, but for the release.
+  /// The handlers of the open instances, used on the queue alone, but for the release.
   private let handlers = Lock<[Instance: AnyChannelHandler]>([:])
 
   /// A supervisor without channels.

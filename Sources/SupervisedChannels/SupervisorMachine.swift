@@ -5,7 +5,7 @@ package import WebSocketTransport
 ///
 /// A value: it does nothing itself and calls nobody. Operations are to be performed in their order.
 package struct SupervisorMachine: Sendable {
-  /// One opening of a channel. Never used twice.
+  /// The number of one opening of a channel, never used twice.
   package typealias Instance = UInt64
 
   package enum Operation: Sendable {

@@ -94,7 +94,7 @@ private final class SupervisorWalk {
   private func changeWants() {
     for index in wants.indices {
       if chance(3) == 0 { wants[index].value = wants[index].value.map { _ in makeValue() } }
-      if chance(6) == 0, wants[index].key != nil {
+      if chance(6) == 0, let key = wants[index].key, key != lastValue {
         wants[index].key = lastValue
         closed.remove(wants[index].id)
       }

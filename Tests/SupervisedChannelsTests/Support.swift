@@ -92,7 +92,9 @@ final class Bench: Sendable {
 
   /// What the newest instance of that name was given.
   func context(_ name: String) -> Context {
-    guard let context = contexts.all.last(where: { $0.name == name })?.context else { preconditionFailure("\(name) was not opened") }
+    guard let context = contexts.all.last(where: { $0.name == name })?.context else {
+      preconditionFailure("\(name) was not opened")
+    }
     return context
   }
 
