@@ -30,6 +30,7 @@ let package = Package(
     .library(name: "ActionCable", targets: ["ActionCable"]),
     .library(name: "StockQuotes", targets: ["StockQuotes"]),
     .library(name: "SupervisedChannels", targets: ["SupervisedChannels"]),
+    .library(name: "StoreBridge", targets: ["StoreBridge"]),
     .library(name: "WebSocketTesting", targets: ["WebSocketTesting"]),
     .executable(name: "websocket", targets: ["websocket"]),
   ],
@@ -42,6 +43,7 @@ let package = Package(
     library("WebSocketServing", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling"]),
     library("ActionCable", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling"]),
     library("SupervisedChannels", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling"]),
+    library("StoreBridge", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "ActionCable"]),
     library(
       "WebSocketTesting",
       ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing", "ActionCable"]),
@@ -83,6 +85,15 @@ let package = Package(
       ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "ActionCable", "WebSocketTesting"]),
     tests(
       "SupervisedChannelsTests",
-      ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "SupervisedChannels", "WebSocketTesting"]),
+      [
+        "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing", "SupervisedChannels",
+        "WebSocketTesting",
+      ]),
+    tests(
+      "StoreBridgeTests",
+      [
+        "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing", "ActionCable", "StoreBridge",
+        "WebSocketTesting",
+      ]),
   ]
 )

@@ -1,0 +1,20 @@
+/// Where messages come from: a subscription, or any WebSocket.
+///
+/// A source is started once. It calls one thing at a time, in order, and nothing after it was cancelled.
+public protocol MessageSource<Message>: Sendable {
+  /// What arrives.
+  associatedtype Message: Sendable
+
+  /// Begins.
+  ///
+  /// - Parameters:
+  ///   - onMessage: takes a message, and calls the function it is given when it wants the next, once and on any thread.
+  ///     Until then the source asks for none, so that its sender is held back.
+  ///   - onSignal: hears of everything else; `ended` is the last.
+  func start(
+    onMessage: @escaping @Sendable (Message, _ next: @escaping @Sendable () -> Void) -> Void,
+    onSignal: @escaping @Sendable (BridgeSignal<Message>) -> Void)
+
+  /// Ends, without a signal.
+  func cancel()
+}

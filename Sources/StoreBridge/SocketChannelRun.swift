@@ -1,0 +1,204 @@
+import WebSocketTransport
+
+/// One run of a ``SocketChannelEffect``: it moves what arrives to the queue, and batches from there to the store.
+final class SocketChannelRun<
+  Source: MessageSource, OutputMapper: OutputMapping, ActionMapper: ActionMapping
+>: Sendable where OutputMapper.Message == Source.Message, ActionMapper.Output == OutputMapper.Output {
+  typealias Effect = SocketChannelEffect<Source, OutputMapper, ActionMapper>
+  typealias Message = Source.Message
+  typealias Action = ActionMapper.Action
+
+  private enum Arrival: Sendable {
+    case message(Message)
+    case signal(BridgeSignal<Message>)
+  }
+
+  /// What a batch is made of.
+  private enum Item: Sendable {
+    case output(OutputMapper.Output)
+    case undecodable(Message, any Error)
+  }
+
+  private struct State: Sendable {
+    var isOver = false
+    var source: Source?
+    var arrivals: [Arrival] = []
+    /// Asks the source for the next message, where it waits for that.
+    var next: (@Sendable () -> Void)?
+    /// Whether the queue has been told of arrivals that it has not taken.
+    var isTold = false
+    var timer: (handle: LoopTimer, deadline: Instant)?
+
+    /// Whether the queue must be told.
+    mutating func add(_ arrival: Arrival) -> Bool {
+      guard !isOver else { return false }
+      arrivals.append(arrival)
+      defer { isTold = true }
+      return !isTold
+    }
+  }
+
+  /// The most messages that wait for the queue; further ones wait in the source.
+  private let maximumArrivals = 256
+
+  private let effect: Effect
+  private let loop: any EventLoop
+  private let executor: any CallbackExecutor
+  private let onEnd: @Sendable () -> Void
+  private let state = Lock(State())
+  /// Used on the queue alone.
+  private let batcher: Lock<Batcher<Item>>
+
+  init(_ effect: Effect, onEnd: @escaping @Sendable () -> Void) {
+    self.effect = effect
+    self.onEnd = onEnd
+    loop = effect.environment.makeLoop()
+    executor = effect.environment.callbackExecutor ?? QueueExecutor(target: effect.queue)
+    batcher = Lock(Batcher(effect.batching))
+  }
+
+  func start() { executor.execute { self.build() } }
+
+  /// Ends the run; what waits is discarded.
+  func cancel() { over()?.cancel() }
+
+  /// Nothing is dispatched from now on.
+  ///
+  /// - Returns: the source, where there is one to be cancelled.
+  private func over() -> Source? {
+    let loop = loop
+    let (source, forgotten) = state.withLock { state in
+      state.isOver = true
+      if let timer = state.timer { loop.cancel(timer.handle) }
+      state.timer = nil
+      defer { (state.arrivals, state.next) = ([], nil) }
+      return (state.source.take(), (state.arrivals, state.next))
+    }
+    // Let go outside the lock.
+    _ = forgotten
+    return source
+  }
+
+  // MARK: Arrivals
+
+  private func build() {
+    guard !state.withLock({ $0.isOver }) else { return }
+    do {
+      guard let source = try effect.channelBuilder() else { return end(with: .noChannel(nil)) }
+      let isWanted = state.withLock { state in
+        if !state.isOver { state.source = source }
+        return !state.isOver
+      }
+      guard isWanted else { return }
+      source.start(
+        onMessage: { [self] message, next in arrived(message, next) },
+        onSignal: { [self] signal in if state.withLock({ $0.add(.signal(signal)) }) { tellQueue() } })
+      // It may have been cancelled before it was started.
+      if state.withLock({ $0.isOver }) { source.cancel() }
+    } catch {
+      end(with: .noChannel(error))
+    }
+  }
+
+  private func arrived(_ message: Message, _ next: @escaping @Sendable () -> Void) {
+    let (mustTell, goesOn) = state.withLock { state in
+      let mustTell = state.add(.message(message))
+      let goesOn = state.arrivals.count < maximumArrivals && !state.isOver
+      if !goesOn, !state.isOver { state.next = next }
+      return (mustTell, goesOn)
+    }
+    if mustTell { tellQueue() }
+    if goesOn { next() }
+  }
+
+  private func tellQueue() { executor.execute { self.takeArrivals() } }
+
+  // MARK: On the queue
+
+  private func takeArrivals() {
+    let (arrivals, next) = state.withLock { state in
+      defer {
+        state.arrivals = []
+        state.next = nil
+        state.isTold = false
+      }
+      return (state.arrivals, state.next)
+    }
+    let now = loop.now
+    for arrival in arrivals {
+      guard !state.withLock({ $0.isOver }) else { return }
+      switch arrival {
+      case .message(let message):
+        guard let item = item(of: message), let batch = batcher.withLock({ $0.add(item, at: now) }) else { continue }
+        dispatch(batch)
+      case .signal(let signal):
+        flush()
+        if signal.isLast { return end(with: signal) }
+        dispatch(effect.signal(signal))
+      }
+    }
+    next?()
+    setTimer()
+  }
+
+  private func item(of message: Message) -> Item? {
+    do { return try effect.outputMapper.map(from: message).map(Item.output) } catch {
+      return .undecodable(message, error)
+    }
+  }
+
+  private func flush() {
+    if let batch = batcher.withLock({ $0.take() }) { dispatch(batch) }
+  }
+
+  private func timerFired() {
+    state.withLock { $0.timer = nil }
+    let now = loop.now
+    if let batch = batcher.withLock({ $0.takeDue(at: now) }) { dispatch(batch) }
+    setTimer()
+  }
+
+  /// Has the batch that waits dispatched when its time has come.
+  private func setTimer() {
+    let deadline = batcher.withLock { $0.deadline }
+    let loop = loop
+    state.withLock { state in
+      guard !state.isOver, state.timer?.deadline != deadline else { return }
+      if let timer = state.timer { loop.cancel(timer.handle) }
+      state.timer = deadline.map { deadline in
+        let handle = loop.schedule(at: deadline) { [weak self] in
+          guard let self else { return }
+          executor.execute { self.timerFired() }
+        }
+        return (handle, deadline)
+      }
+    }
+  }
+
+  private func dispatch(_ batch: [Item]) {
+    guard !state.withLock({ $0.isOver }) else { return }
+    let actions = effect.store.withState { state in
+      batch.flatMap { item in
+        switch item {
+        case .output(let output): effect.actionMapper.actions(from: output, state: state)
+        case .undecodable(let message, let error): effect.signal(.undecodable(message, error))
+        }
+      }
+    }
+    dispatch(actions)
+  }
+
+  private func dispatch(_ actions: [Action]) {
+    guard !actions.isEmpty, !state.withLock({ $0.isOver }) else { return }
+    effect.store.dispatch(actions)
+  }
+
+  /// The last signal; the id is free by then, so that its actions may run the effect again.
+  private func end(with signal: BridgeSignal<Message>) {
+    guard !state.withLock({ $0.isOver }) else { return }
+    _ = over()
+    onEnd()
+    let actions = effect.signal(signal)
+    if !actions.isEmpty { effect.store.dispatch(actions) }
+  }
+}
