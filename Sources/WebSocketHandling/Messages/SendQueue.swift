@@ -260,11 +260,15 @@ struct SendQueue: ~Copyable, Sendable {
 /// Masking keys, taken from the random source 64 at a time: one system call each would cost more than the masking.
 struct MaskingKeys: Sendable {
   private var bits: [UInt32] = []
+  private var unused = 0
 
   mutating func next(from random: any RandomSource) -> MaskingKey {
-    if let next = bits.popLast() { return MaskingKey(bits: next) }
-    bits = [UInt32](repeating: 0, count: 64)
-    bits.withUnsafeMutableBytes { random.fill($0) }
-    return MaskingKey(bits: bits.removeLast())
+    if unused == 0 {
+      unused = 64
+      if bits.isEmpty { bits = [UInt32](repeating: 0, count: unused) }
+      bits.withUnsafeMutableBytes { random.fill($0) }
+    }
+    unused -= 1
+    return MaskingKey(bits: bits[unused])
   }
 }

@@ -5,11 +5,11 @@ import Glibc
 struct Epoll: ~Copyable, Sendable {
   /// One descriptor's news.
   struct Event: Sendable {
-    var token: UInt64
-    var readable: Bool
-    var writable: Bool
+    var token: UInt64 = 0
+    var readable = false
+    var writable = false
     /// The peer ended its stream; it may lie behind bytes that are still to be read.
-    var hungUp: Bool
+    var hungUp = false
   }
 
   private let epoll: FileDescriptor
@@ -58,23 +58,29 @@ struct Epoll: ~Copyable, Sendable {
     _ = Glibc.write(wakeUp.rawValue, &one, MemoryLayout<UInt64>.size)
   }
 
-  /// Waits for news at most `milliseconds` (-1: for ever) and appends it.
-  func wait(milliseconds: Int32, into events: inout [Event]) {
-    withUnsafeTemporaryAllocation(of: epoll_event.self, capacity: 64) { buffer in
+  /// How many events one wait can bring.
+  static let eventsPerWait = 64
+
+  /// Waits for news at most `milliseconds` (-1: for ever) and returns how many events there are, at the start of
+  /// `events`, which has room for ``eventsPerWait``.
+  func wait(milliseconds: Int32, into events: inout [Event]) -> Int {
+    withUnsafeTemporaryAllocation(of: epoll_event.self, capacity: Self.eventsPerWait) { buffer in
+      var filled = 0
       let count = epoll_wait(epoll.rawValue, buffer.baseAddress, Int32(buffer.count), milliseconds)
-      guard count > 0, let base = buffer.baseAddress else { return }  // a signal only ends the wait
+      guard count > 0, let base = buffer.baseAddress else { return 0 }  // a signal only ends the wait
       for index in 0..<Int(count) {
         let token = csystem_epoll_token(base + index)
         guard token != Self.wakeUpToken else { continue }
         let mask = buffer[index].events
         let trouble = EPOLLERR.rawValue | EPOLLHUP.rawValue
-        events.append(
-          Event(
-            token: token,
-            readable: mask & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue | trouble) != 0,
-            writable: mask & (EPOLLOUT.rawValue | trouble) != 0,
-            hungUp: mask & (EPOLLRDHUP.rawValue | trouble) != 0))
+        events[filled] = Event(
+          token: token,
+          readable: mask & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue | trouble) != 0,
+          writable: mask & (EPOLLOUT.rawValue | trouble) != 0,
+          hungUp: mask & (EPOLLRDHUP.rawValue | trouble) != 0)
+        filled += 1
       }
+      return filled
     }
   }
 }

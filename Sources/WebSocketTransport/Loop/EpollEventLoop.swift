@@ -135,28 +135,39 @@ package final class EpollEventLoop: EventLoop {
   // MARK: - The thread
 
   private func run() {
-    var events: [Epoll.Event] = []
+    var events = [Epoll.Event](repeating: Epoll.Event(), count: Epoll.eventsPerWait)
     var ready: [(handler: any ReadinessHandler, event: Epoll.Event)] = []
     var wait = turn()
     while true {
-      epoll.wait(milliseconds: wait, into: &events)
-      state.withLock { state in
-        state.mustBeWoken = false
-        for event in events {
-          let slot = Int(UInt32(truncatingIfNeeded: event.token))
-          let generation = UInt32(truncatingIfNeeded: event.token >> 32)
-          if state.slots[slot].generation == generation, let handler = state.slots[slot].handler {
-            ready.append((handler, event))
+      let count = epoll.wait(milliseconds: wait, into: &events)
+      if count == 1 {
+        let event = events[0]
+        let handler = state.withLock { state in
+          state.mustBeWoken = false
+          return recipient(of: event, state)
+        }
+        handler?.isReady(readable: event.readable, writable: event.writable, hungUp: event.hungUp)
+      } else {
+        state.withLock { state in
+          state.mustBeWoken = false
+          for event in events[..<count] {
+            if let handler = recipient(of: event, state) { ready.append((handler, event)) }
           }
         }
+        for (handler, event) in ready {
+          handler.isReady(readable: event.readable, writable: event.writable, hungUp: event.hungUp)
+        }
+        ready.removeAll(keepingCapacity: true)
       }
-      events.removeAll(keepingCapacity: true)
-      for (handler, event) in ready {
-        handler.isReady(readable: event.readable, writable: event.writable, hungUp: event.hungUp)
-      }
-      ready.removeAll(keepingCapacity: true)
       wait = turn()
     }
+  }
+
+  /// Whom an event is for; nil where it is for an earlier owner of its place.
+  private func recipient(of event: Epoll.Event, _ state: borrowing State) -> (any ReadinessHandler)? {
+    let slot = Int(UInt32(truncatingIfNeeded: event.token))
+    let generation = UInt32(truncatingIfNeeded: event.token >> 32)
+    return state.slots[slot].generation == generation ? state.slots[slot].handler : nil
   }
 
   /// Runs what is due and returns how long the thread may sleep then, in milliseconds, rounded up; -1: for ever.
