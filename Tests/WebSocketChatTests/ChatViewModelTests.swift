@@ -98,6 +98,48 @@ struct ChatViewModelTests {
     chat.finish()
   }
 
+  @Test func `R109: a clock that jumps while the chat waits makes one attempt due, at once`() throws {
+    let chat = try Chat()
+    try chat.connect()
+    chat.mock.fail(with: lost)
+    try chat.expect(.problem(lost), .stateChanged(.waiting(attempt: 1, delay: .seconds(5))))
+    _ = try chat.time.delays.next()
+    chat.time.advance(.seconds(3_600))
+    chat.time.fire()
+    try chat.expect(.stateChanged(.connecting), .stateChanged(.connected))
+    chat.time.fire()
+    chat.send("x")
+    #expect(try chat.results.next() == "x sent")
+    #expect(chat.mock.requests.count == 2)
+    chat.finish()
+  }
+
+  @Test func `R102: connectToChat inside the last event works, twenty times`() throws {
+    let model = Lock<ChatViewModel?>(nil)
+    let states = Recorder<ChatState>()
+    let mock = MockWebSocketHandler()
+    let url = try #require(URL(string: "ws://chat.example/"))
+    model.withLock {
+      $0 = ChatViewModel(
+        webSocketHandler: mock, request: NetworkRequest(url: url), environment: ManualTime().environment
+      ) { event in
+        guard case .stateChanged(let state) = event else { return }
+        if state == .stopped { model.withLock { $0 }?.connectToChat() }
+        states.record(state)
+      }
+    }
+    model.withLock { $0 }?.connectToChat()
+    for _ in 1...20 {
+      #expect(try states.next(2) == [.connecting, .connected])
+      model.withLock { $0 }?.disconnect()
+      #expect(try states.next() == .stopped)
+    }
+    #expect(try states.next(2) == [.connecting, .connected])
+    #expect(mock.requests.count == 21)
+    #expect(mock.misuses == [])
+    _ = model.withLock { $0.take() }
+  }
+
   @Test func `connectToChat ends a wait and forgets its timer`() throws {
     let chat = try Chat()
     try chat.connect()

@@ -71,6 +71,28 @@ struct SessionOutboxTests {
       ])
   }
 
+  @Test func `a message for now is dropped as well once the connection takes no more`() throws {
+    let bench = Bench(.tenSeconds)
+    let first = try bench.opened()
+    first.sendClose(.goingAway)
+    bench.manual.settle()
+    bench.send("refused")
+    bench.manual.settle()
+    bench.send("now", .whenConnected)
+    bench.send("kept")
+    let told = bench.take()
+    guard case .outcome("refused", .maybeDelivered(.closed)) = told.first else {
+      Issue.record("\(told)")
+      return
+    }
+    #expect(told.dropFirst() == [.outcome("now", .dropped(.messageSendFailed("WebSocket is not connected")))])
+    first.finish()
+    bench.manual.advance(by: .seconds(10))
+    let second = try bench.open()
+    #expect(try second.readMessage() == .text("kept"))
+    #expect(second.unread == [])
+  }
+
   @Test func `a broken connection leaves in doubt what it was given; what may come twice is written again`() throws {
     let bench = Bench(.tenSeconds)
     let first = try bench.opened()

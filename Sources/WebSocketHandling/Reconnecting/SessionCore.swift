@@ -10,7 +10,7 @@ struct SessionCore: Sendable {
   typealias Completion = @Sendable (Result<Void, Failure>) -> Void
 
   /// How far an attempt has come.
-  private enum Attempt: Sendable {
+  enum Attempt: Sendable {
     /// There is none.
     case none
     /// The handler is still closing its last connection.
@@ -22,28 +22,28 @@ struct SessionCore: Sendable {
   }
 
   let policy: ReconnectPolicy
-  private let hasProvider: Bool
-  private(set) var shown = SessionState.idle
+  let hasProvider: Bool
+  var shown = SessionState.idle
   var effects = SessionEffects()
-  private var counts = SessionMetrics()
+  var counts = SessionMetrics()
   /// Whether a connection of this start was there before.
-  private var wasConnected = false
-  private var machine: ReconnectMachine
-  private var attempt = Attempt.none
-  private var request: NetworkRequest?
-  private var credentialKey: String?
+  var wasConnected = false
+  var machine: ReconnectMachine
+  var attempt = Attempt.none
+  var request: NetworkRequest?
+  var credentialKey: String?
   /// Changes with each attempt, loss and stop; answers that carry an older one are stale.
-  private var generation: UInt64 = 0
-  private var connecting: Completion?
+  var generation: UInt64 = 0
+  var connecting: Completion?
   /// Not nil while the handler closes: who wants to hear of it.
-  private var closing: [Completion]?
-  private var outbox: Outbox
+  var closing: [Completion]?
+  var outbox: Outbox
   /// Whether the current connection takes no more messages; its end is near.
-  private var isRefusing = false
-  private var expiryDeadline: Instant?
-  private var inbox = SessionInbox()
+  var isRefusing = false
+  var expiryDeadline: Instant?
+  var inbox = SessionInbox()
   /// Whether the handler owes a message.
-  private var isReceiving = false
+  var isReceiving = false
 
   init(policy: ReconnectPolicy, limits: OutboxLimits, hasProvider: Bool) {
     self.policy = policy
@@ -218,145 +218,5 @@ struct SessionCore: Sendable {
     metrics.outboxMessages = outbox.count
     metrics.outboxBytes = outbox.bytes
     return metrics
-  }
-
-  // MARK: Attempts
-
-  /// Whether the handler has a connection or an attempt of ours.
-  private var handlerIsInUse: Bool { machine.isConnected || attempt == .connecting }
-
-  private mutating func apply(_ action: ReconnectMachine.Action) {
-    switch action {
-    case .none: break
-    case .connect:
-      leave()
-      show(.connecting)
-      if closing == nil { ask() } else { attempt = .blocked }
-    case .hold:
-      leave()
-      show(.held)
-    case .wait(let delay, let attempt):
-      show(.waiting(attempt: attempt, delay: delay))
-      effects.set(.wait, delay)
-    case .stop(let reason):
-      leave()
-      halt(reason)
-    }
-  }
-
-  /// Whatever was under way is no longer waited for.
-  private mutating func leave() {
-    generation += 1
-    attempt = .none
-    effects.forget(.wait)
-    effects.forget(.request)
-  }
-
-  /// Asks for the request, or goes on with the caller's.
-  private mutating func ask() {
-    guard let request else { return }
-    guard hasProvider else { return connect(request) }
-    attempt = .asking
-    effects.append(.ask(generation: generation, request))
-    effects.set(.request, request.connectTimeout)
-  }
-
-  private mutating func connect(_ request: NetworkRequest) {
-    attempt = .connecting
-    counts.attempts += 1
-    effects.append(.connect(generation: generation, request))
-  }
-
-  /// Tells of a failure, and asks the policy's rule about it.
-  private mutating func judge(_ cause: ReconnectCause?, at now: Instant) {
-    guard let cause else { return }
-    counts.problems += 1
-    leave()
-    effects.append(.event(.problem(cause.failure)))
-    effects.append(.judge(generation: generation, cause))
-    watchExpiry(at: now)
-  }
-
-  private mutating func halt(_ reason: StopReason) {
-    effects.forget(.expiry)
-    expiryDeadline = nil
-    if let completion = connecting.take() { effects.answer(completion, .failure(reason.failure)) }
-    for settled in outbox.close(reason.failure) { settle(settled) }
-    for pending in inbox.takeReceives() { fail(pending, reason.failure) }
-    show(.stopped(reason))
-  }
-
-  private mutating func close(_ code: CloseCode, reason: String = "") {
-    guard closing == nil else { return }
-    closing = []
-    effects.append(.disconnect(code, reason: reason))
-  }
-
-  // MARK: Messages
-
-  /// Why the session connects no more, where that is not the caller's wish.
-  private var stopFailure: Failure? {
-    switch shown {
-    case .stopped(.failed(let failure)), .stopped(.gaveUp(_, let failure)): failure
-    case .stopped(.requested), .idle, .held, .connecting, .connected, .waiting: nil
-    }
-  }
-
-  /// Why a message cannot be taken now.
-  private func refusal(_ delivery: Delivery) -> Failure? {
-    if machine.isStopped { return stopFailure ?? .messageSendFailed("WebSocket is not connected") }
-    switch delivery {
-    case .once, .again: return nil
-    case .whenConnected: return machine.isConnected ? nil : .messageSendFailed("WebSocket is not connected")
-    }
-  }
-
-  /// Gives the handler what waits, where there is a connection that takes it.
-  private mutating func flush(at now: Instant) {
-    if machine.isConnected, !isRefusing {
-      for (id, message) in outbox.takeWaiting() {
-        effects.append(.send(id: id, generation: generation, message))
-      }
-    }
-    watchExpiry(at: now)
-  }
-
-  private mutating func watchExpiry(at now: Instant) {
-    let deadline = outbox.nextDeadline
-    guard deadline != expiryDeadline else { return }
-    expiryDeadline = deadline
-    effects.forget(.expiry)
-    if let deadline { effects.set(.expiry, deadline - now) }
-  }
-
-  /// Serves the receives with what is kept, and sees to more.
-  private mutating func deliver() {
-    while let (pending, arrival) = inbox.next() { effects.append(.call { pending.complete(arrival) }) }
-    askForMessage()
-  }
-
-  /// Keeps one receive with the handler, which is how a loss is noticed, unless too much is kept.
-  private mutating func askForMessage() {
-    guard machine.isConnected, !isReceiving, isRefusing || inbox.hasRoom else { return }
-    isReceiving = true
-    effects.append(.receive(generation: generation))
-  }
-
-  // MARK: Answers to the user
-
-  private mutating func fail(_ pending: any PendingReceive, _ failure: Failure) {
-    effects.append(.call { pending.complete(.failure(failure)) })
-  }
-
-  private mutating func settle(_ settled: Outbox.Settled) {
-    counts.add(settled.outcome)
-    guard let hearer = settled.hearer else { return }
-    effects.append(.call { hearer(settled.outcome) })
-  }
-
-  private mutating func show(_ state: SessionState) {
-    guard state != shown else { return }
-    shown = state
-    effects.append(.event(.stateChanged(state)))
   }
 }
