@@ -54,7 +54,7 @@ public final class ChatViewModel: Sendable {
     }
     // Lines that are written before the chat connects wait at the gate.
     session.setGate(isOpen: false)
-    start()
+    session.connect(request: request, completion: receiveOnSuccess)
   }
 
   /// What the model is doing.
@@ -63,11 +63,7 @@ public final class ChatViewModel: Sendable {
   /// Connects, and stays connected until ``disconnect(completion:)``.
   ///
   /// While it waits to connect again, this ends the wait; while it connects or is connected, it does nothing.
-  public func connectToChat() {
-    session.setGate(isOpen: true)
-    start()
-    session.reconnectNow()
-  }
+  public func connectToChat() { session.connectNow(request: request, completion: receiveOnSuccess) }
 
   /// Sends a line, at once or when there is a connection.
   ///
@@ -94,9 +90,9 @@ public final class ChatViewModel: Sendable {
   /// - Parameter completion: hears the handler's answer; success where there was nothing to close.
   public func disconnect(completion: Completion? = nil) { session.stop(completion: completion) }
 
-  /// Starts the session, unless it is started.
-  private func start() {
-    session.connect(request: request) { [weak self] result in
+  /// Begins the loop once for each start of the session; a call while it is started fails, and changes nothing.
+  private var receiveOnSuccess: Completion {
+    { [weak self] result in
       if case .success = result { self?.receive() }
     }
   }

@@ -158,8 +158,8 @@ struct ChatViewModelTests {
     let chat = try Chat()
     let invalid = Failure.invalidRequest(.host)
     chat.mock.script(.connect, .failure(invalid))
-    chat.model.connectToChat()
     chat.send("x")
+    chat.model.connectToChat()
     #expect(try chat.results.next() == "x failed: \(invalid)")
     try chat.expect(
       .stateChanged(.connecting), .problem(invalid),

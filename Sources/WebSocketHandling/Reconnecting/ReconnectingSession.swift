@@ -101,6 +101,17 @@ public final class ReconnectingSession: WebSocketHandler {
   /// A closed gate ends neither a connection nor an attempt under way.
   public func setGate(isOpen: Bool) { update { $0.setGate(isOpen: isOpen) } }
 
+  /// Starts, opens the gate and ends a wait, in one step: what fails meanwhile does not begin twice.
+  ///
+  /// - Parameter completion: as that of ``connect(request:completion:)``.
+  package func connectNow(request: NetworkRequest, completion: @escaping Completion) {
+    update { state in
+      state.start(watched(request), completion: completion)
+      state.setGate(isOpen: true)
+      state.reconnectNow()
+    }
+  }
+
   /// Says whose credentials the request provider gives; a change ends the connection or the wait and connects at once.
   ///
   /// The same key again changes nothing.
