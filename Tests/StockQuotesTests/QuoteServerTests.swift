@@ -20,7 +20,8 @@ struct QuoteServerTests {
     }
   }
 
-  @Test func `200 watchers on 20 products hear the prices of their product, in order, and leave nothing behind`() async throws {
+  @Test("200 watchers on 20 products hear the prices of their product, in order, and leave nothing behind")
+  func watchers() async throws {
     let server = try QuoteServer(interval: .milliseconds(5), price: Self.counting())
     try await withThrowingTaskGroup(of: Void.self) { group in
       for number in 0..<200 {
