@@ -193,7 +193,8 @@ public final class ChannelSupervisor<Action: Sendable>: Sendable {
 
   private func timerFired() {
     update { state, now in
-      state.timer = nil
+      // Another one may have taken its place.
+      if let timer = state.timer, timer.deadline <= now { state.timer = nil }
       state.add(state.machine.advance(to: now))
     }
   }

@@ -77,6 +77,38 @@ let receivingFeed = Behavior<FeedAction, FeedState, FeedEnv>
     }
   }
 
+// A chat room: each line is an event of its own, and no state.
+
+enum RoomAction: Sendable {
+  case join(String?)
+  case received(String)
+}
+
+struct RoomState: Sendable {
+  let url: URL
+  var room: String?
+  var lines: [String] = []
+}
+
+let chatRoom = Behavior<RoomAction, RoomState, Void>
+  .reduce { action, state in
+    switch action {
+    case .join(let room): state.room = room
+    case .received(let line): state.lines.append(line)
+    }
+  }
+  .supervise { state in
+    Supervision { _ in
+      guard let room = state.room else { return [] }
+      let request = NetworkRequest(url: state.url.appending(path: room))
+      return [
+        Channel(id: "chat-socket", lifetime: .ephemeral(resetKey: room)) { dispatch -> ChannelHandler<String> in
+          .webSocket(request, for: dispatch) { (line: String) in .received(line) }
+        }
+      ]
+    }
+  }
+
 // A small store of the kind that such a program runs on.
 
 struct Supervision<Env: Sendable, Action: Sendable>: Sendable {
@@ -125,6 +157,10 @@ final class Store<Action: Sendable, State: Sendable, Env: Sendable>: Sendable {
     }
     onChange(state)
     supervisor.withLock { $0 }?.reconcile(behavior.supervision(state).channels(env))
+  }
+
+  func broadcast(_ value: some Sendable, channel id: some Hashable & Sendable) -> BroadcastOutcome {
+    supervisor.withLock { $0 }?.broadcast(value, channel: id) ?? .noSuchChannel
   }
 }
 
@@ -221,5 +257,27 @@ struct FeedTests {
       withExtendedLifetime(store) {}
     }
     #expect(await next(1, &iterator) == [.closed(clean: true)])
+  }
+
+  @Test func `a chat room sends each line, the same one twice too, and none once it was left`() async throws {
+    let server = try LoopbackServer(.echo)
+    let states = AsyncStream.makeStream(of: RoomState.self)
+    let store = Store(
+      chatRoom, state: RoomState(url: server.url), env: (), onChange: { states.continuation.yield($0) })
+    #expect(store.broadcast("too early", channel: "chat-socket") == .noSuchChannel)
+    store.dispatch(.join("swift"))
+    // The socket is not open yet: both lines are kept for it.
+    #expect(store.broadcast("hi", channel: "chat-socket") == .delivered)
+    #expect(store.broadcast("hi", channel: "chat-socket") == .delivered)
+    #expect(store.broadcast(1, channel: "chat-socket") == .typeMismatch)
+    var lines: [String] = []
+    for await state in states.stream where state.lines.count == 2 {
+      lines = state.lines
+      break
+    }
+    #expect(lines == ["hi", "hi"])
+    store.dispatch(.join(nil))
+    #expect(store.broadcast("too late", channel: "chat-socket") == .noSuchChannel)
+    #expect(server.handshakeCount == 1)
   }
 }
