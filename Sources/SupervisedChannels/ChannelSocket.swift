@@ -18,7 +18,7 @@ public final class ChannelSocket: Sendable {
   }
 
   private struct Kept: Sendable {
-    /// Whether a newer one takes its place.
+    /// Whether a newer one takes its place before the socket is open.
     let isPublished: Bool
     let send: @Sendable (any WebSocketHandler, @escaping @Sendable (Result<Void, Failure>) -> Void) -> Void
   }
@@ -143,7 +143,7 @@ public final class ChannelSocket: Sendable {
     }
     let (problem, mustFlush) = state.withLock { state -> (Failure?, Bool) in
       guard state.phase != .closed else { return (nil, false) }
-      if isPublished { state.kept.removeAll { $0.isPublished } }
+      if isPublished, state.phase != .open { state.kept.removeAll { $0.isPublished } }
       if state.kept.count >= maximumKept {
         return (.limitExceeded(.sendQueue, size: state.kept.count + 1, limit: maximumKept), false)
       }

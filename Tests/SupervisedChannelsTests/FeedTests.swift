@@ -177,7 +177,7 @@ private func liveEnvironment() -> FeedEnv {
             deliver(event)
             next()
           },
-          onEnd: { Issue.record("the connection ended: \(String(describing: $0))") })
+          onEnd: { _ in })
       },
       send: { socket.publish($0) },
       close: { socket.close() })
