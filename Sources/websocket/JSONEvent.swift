@@ -10,6 +10,8 @@ struct JSONEvent {
     case int(Int)
     case string(String)
     case array([Value])
+    /// JSON text.
+    case json(String)
 
     static func optional(_ text: String?) -> Value { text.map(Value.string) ?? .null }
 
@@ -23,6 +25,7 @@ struct JSONEvent {
       case .bool(let value): value ? "true" : "false"
       case .int(let value): String(value)
       case .string(let text): Self.quoted(text)
+      case .json(let text): text
       case .array(let values): "[" + values.map(\.json).joined(separator: ",") + "]"
       }
     }
@@ -49,7 +52,7 @@ struct JSONEvent {
 
   private var fields: [(key: String, value: Value)]
 
-  private init(_ event: String, _ fields: [(key: String, value: Value)]) {
+  init(_ event: String, _ fields: [(key: String, value: Value)]) {
     self.fields = [("event", .string(event))] + fields
   }
 

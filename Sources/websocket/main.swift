@@ -6,6 +6,7 @@ let usage = """
     chat [URL]       a chat client that comes back after a lost connection; without a URL, a demonstration of two
     chat serve       a chat room with a page for browsers
     connect URL      sends lines of standard input, shows what comes
+    cable URL        subscribes to an Action Cable channel, shows what comes
     serve            an echo server or a broadcast room
     quotes serve     a server of stock quotes with a page for browsers
     quotes watch URL prints the prices of products
@@ -25,6 +26,8 @@ case "chat":
   do throws(UsageError) { try ChatCommand(arguments).run() } catch { fail(error, ChatCommand.usage) }
 case "connect":
   do throws(UsageError) { try ConnectCommand(arguments).run() } catch { fail(error, ConnectCommand.usage) }
+case "cable":
+  do throws(UsageError) { try CableCommand(arguments).run() } catch { fail(error, CableCommand.usage) }
 case "serve":
   do throws(UsageError) { try ServeCommand(arguments).run() } catch { fail(error, ServeCommand.usage) }
 case "quotes":
