@@ -146,7 +146,7 @@ public final class ActionCableClient: Sendable {
 
   /// Has messages with a single member of that name decoded as that type, see ``CableMessage/object``.
   ///
-  /// - Parameter name: the member's name. Default: the type's in snake case, `my_object` for `MyObject`.
+  /// The name is by default the type's in snake case, `my_object` for `MyObject`.
   public func register<Value: Decodable & Sendable>(_ type: Value.Type, forKey name: String? = nil) {
     core.update { state, _ in state.types.register(type, forKey: name) }
   }

@@ -8,7 +8,7 @@ public struct CableConfiguration: Sendable {
   public var timing = CableTiming()
   /// When to connect again.
   ///
-  /// Default: ``WebSocketHandling/ReconnectPolicy/actionCable``. What a `disconnect` frame, silence or a wrong
+  /// Default: `ReconnectPolicy.actionCable`. What a `disconnect` frame, silence or a wrong
   /// subprotocol mean is the protocol's own affair and not asked of the policy.
   public var policy = ReconnectPolicy.actionCable
   /// Makes the request of each attempt, from one that has URL, headers, `Origin` and subprotocols already.

@@ -23,9 +23,7 @@ public struct CableMessage: Sendable {
     self.body = body
   }
 
-  /// A message, for tests of what takes one.
-  ///
-  /// - Parameter body: JSON text.
+  /// A message, for tests of what takes one; `body` is JSON text.
   public init(identifier: ChannelIdentifier, type: String? = nil, body: String, coding: CableCoding = CableCoding()) {
     self.init(identifier: identifier, type: type, frame: body, body: 0..<body.utf8.count)
     self.coding = coding
