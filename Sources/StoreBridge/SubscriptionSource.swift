@@ -12,7 +12,7 @@ public final class SubscriptionSource: MessageSource {
   private let client: ActionCableClient
   private let identifier: ChannelIdentifier
   private let buffering: Bool
-  private let run = Lock<(task: Task<Void, Never>, subscription: Subscription, turn: Turn)?>(nil)
+  private let run = Lock<(subscription: Subscription, turn: Turn)?>(nil)
 
   /// A subscription to come.
   ///
@@ -35,8 +35,8 @@ public final class SubscriptionSource: MessageSource {
     onSignal: @escaping @Sendable (BridgeSignal<CableMessage>) -> Void
   ) {
     let events = client.events(of: identifier, buffering: buffering)
-    let turn = Turn()
-    let task = Task {
+    let (subscription, turn) = (events.subscription, Turn())
+    Task {
       for await event in events {
         if case .message(let message) = event {
           guard turn.begin() else { return }
@@ -47,14 +47,14 @@ public final class SubscriptionSource: MessageSource {
         }
       }
     }
-    run.withLock { $0 = (task, events.subscription, turn) }
+    run.withLock { $0 = (subscription, turn) }
   }
 
   /// Unsubscribes.
   public func cancel() {
-    guard let (task, subscription, turn) = run.withLock({ $0 }) else { return }
+    guard let (subscription, turn) = run.withLock({ $0 }) else { return }
     turn.cancel()
-    task.cancel()
+    // The task ends with the subscription's last event.
     subscription.unsubscribe()
   }
 
