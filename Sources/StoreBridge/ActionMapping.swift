@@ -9,6 +9,8 @@ public protocol ActionMapping<Output, State, Action>: Sendable {
 
   /// The actions for a value.
   ///
-  /// - Parameter state: as it was when the value's batch was complete; the same for the whole batch.
+  /// - Parameters:
+  ///   - output: the value.
+  ///   - state: as it was when the value's batch was complete; the same for the whole batch.
   func actions(from output: Output, state: State) -> [Action]
 }

@@ -21,7 +21,9 @@ public struct ChannelContext<Action: Sendable>: Sendable {
 
   /// Dispatches an action and hears when that has returned, so as to make no more actions than are taken.
   ///
-  /// - Parameter done: called on the supervisor's queue; not where the instance was cancelled before.
+  /// - Parameters:
+  ///   - action: what is dispatched.
+  ///   - done: called on the supervisor's queue; not where the instance was cancelled before.
   public func dispatch(_ action: Action, then done: @escaping @Sendable () -> Void) { perform(action, done) }
 
   /// Dispatches an action.

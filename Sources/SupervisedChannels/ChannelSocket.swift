@@ -53,7 +53,7 @@ public final class ChannelSocket: Sendable {
   /// - Parameters:
   ///   - handler: makes the connection; nobody else may use it.
   ///   - maximumKept: the most values that are kept until the socket is open. One more is dropped, and told as
-  ///     ``EngineError/WebSocketError/limitExceeded(_:size:limit:)``. Default: 1,000.
+  ///     `limitExceeded`. Default: 1,000.
   ///   - onProblem: hears of each value that was not sent, and each message that cannot be decoded; the socket goes on.
   public init(
     _ handler: any WebSocketHandler, maximumKept: Int = 1_000, onProblem: @escaping @Sendable (Failure) -> Void
