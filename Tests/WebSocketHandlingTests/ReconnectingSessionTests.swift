@@ -222,6 +222,15 @@ struct ReconnectingSessionTests {
     #expect(bench.take() == [.state(.connecting), .state(.connected), .ok("connect")])
   }
 
+  @Test func `a connection that was lost a moment before does not make disconnect fail`() async throws {
+    let mock = MockWebSocketHandler()
+    mock.script(.disconnect, .failure(.connectionFailed("WebSocket is not connected")))
+    let session = ReconnectingSession(mock, logger: SilentLogger())
+    try await session.connect(request: Bench.request)
+    try await session.disconnect()
+    #expect(session.currentState == .stopped(.requested))
+  }
+
   @Test("R102: connect inside the completion of disconnect works, twenty times")
   func connectInCompletion() throws {
     let bench = Bench()

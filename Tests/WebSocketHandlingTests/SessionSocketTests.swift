@@ -142,7 +142,8 @@ struct SessionSocketTests {
     let firsts = numbers.reduce(into: [Int]()) { if !$0.contains($1) { $0.append($1) } }
     #expect(firsts == Array(1...200))
     #expect(server.handshakeCount >= 10)
-    try await session.disconnect()
+    // The last answers may be those of a connection that is lost by now, and has no clean end.
+    await withCheckedContinuation { stopped in session.stop { _ in stopped.resume() } }
     _ = await reading.result
   }
 

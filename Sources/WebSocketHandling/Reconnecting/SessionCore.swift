@@ -184,6 +184,9 @@ struct SessionCore: Sendable {
 
   mutating func disconnected(_ result: Result<Void, Failure>) {
     guard let waiting = closing.take() else { return }
+    var result = result
+    // The connection was lost a moment before, and the session has stopped as it was told.
+    if case .failure(.connectionFailed) = result { result = .success(()) }
     for completion in waiting { effects.answer(completion, result) }
     if attempt == .blocked { ask() }
   }
