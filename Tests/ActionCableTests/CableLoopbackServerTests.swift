@@ -93,6 +93,33 @@ struct CableLoopbackServerTests {
     }
   }
 
+  @Test func `a task that is cancelled at the moment an event comes neither hangs nor loses it`() async throws {
+    let server = try CableLoopbackServer(channels: ["ChatChannel": Self.chat])
+    defer { server.shutDown() }
+    let client = client(server)
+    try await client.connect()
+    let events = client.events(of: try room())
+    var iterator = events.makeAsyncIterator()
+    #expect(await iterator.next() == .confirmed(reconnected: false))
+    var heard: [String?] = []
+    for round in 0..<300 {
+      async let written = events.subscription.perform("burst", ["count": 1])
+      var event: SubscriptionEvent?
+      while event == nil {
+        let task = Task { () -> SubscriptionEvent? in
+          var iterator = events.makeAsyncIterator()
+          return await iterator.next()
+        }
+        for _ in 0..<round % 7 { await Task.yield() }
+        task.cancel()
+        event = await task.value
+      }
+      if case .message(let message)? = event { heard.append(message.bodyText) }
+      #expect(await written == .written)
+    }
+    #expect(heard == [String?](repeating: "0", count: 300))
+  }
+
   @Test func `confirmations that are delayed or missing are waited for`() async throws {
     let server = try CableLoopbackServer(channels: ["ChatChannel": Self.chat])
     defer { server.shutDown() }

@@ -89,9 +89,8 @@ extension CableCore {
         if let ready { continuation.resume(returning: ready) }
       }
     } onCancel: {
-      update { state, _ in
-        state.subscribers[id]?.waiter.take()?.resume(returning: nil)
-      }
+      let waiter = update { state, _ in state.subscribers[id]?.waiter.take() }
+      waiter?.resume(returning: nil)
     }
     guard let event else { return nil }
     return read { $0.types }.resolved(event, configuration.coding)

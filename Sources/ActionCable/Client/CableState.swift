@@ -183,8 +183,8 @@ struct CableState: Sendable {
     note(before, subscribers.values[index].inbox.standing)
     if let waiter = subscribers.values[index].waiter.take() {
       let event = takeEvent(of: id)
-      // It only wakes the task: nothing of the user's runs here.
-      waiter.resume(returning: event)
+      // Not under the lock: the end of a task's cancellation waits for it, and waking a task may wait for that.
+      call { waiter.resume(returning: event) }
     } else if hasGrown, subscribers.values[index].onEvent != nil {
       put(.deliver(id))
     }
