@@ -61,7 +61,9 @@ public final class ServerConnection: Sendable {
   ///
   /// It is dropped where the connection is closing.
   ///
-  /// - Parameter completion: called when the operating system has taken its last byte, or with the reason why not.
+  /// - Parameters:
+  ///   - message: goes out as it is.
+  ///   - completion: called when the operating system has taken its last byte, or with the reason why not.
   public func send(
     _ message: WebSocketMessage,
     completion: (@Sendable (Result<Void, EngineError.WebSocketError>) -> Void)? = nil

@@ -6,7 +6,7 @@ public import WebSocketTransport
 ///
 /// It listens from its initialiser until ``shutDown()`` or its release.
 public final class WebSocketServer: Sendable {
-  /// The defaults of ``HandlerConfiguration``, with callbacks on the connection's event loop.
+  /// The defaults of `HandlerConfiguration`, with callbacks on the connection's event loop.
   public static let defaultConfiguration: HandlerConfiguration = {
     var configuration = HandlerConfiguration()
     configuration.callbacks = .eventLoop
@@ -20,10 +20,13 @@ public final class WebSocketServer: Sendable {
   /// Listens on a host and a port.
   ///
   /// - Parameters:
+  ///   - host: a name or an address of this machine.
   ///   - port: 0: the system picks one, see ``port``.
   ///   - subprotocols: those that the server speaks; the first of the client's that is among them is chosen.
   ///   - tls: how `wss` is served; nil: `ws` is.
   ///   - pages: what plain GET requests are answered with; other paths are told that this is a WebSocket server.
+  ///   - configuration: how each connection works. Default: that of handlers, with callbacks on the event loop.
+  ///   - environment: clock, sockets and random bytes.
   ///   - onConnection: called on an event loop's thread with each client whose handshake succeeded. Must not block.
   public convenience init(
     host: String = "127.0.0.1", port: Int = 0, subprotocols: [String] = [], tls: TLSServerConfiguration? = nil,
