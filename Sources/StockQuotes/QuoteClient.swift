@@ -36,8 +36,17 @@ public final class QuoteClient: Sendable {
   /// - Parameters:
   ///   - url: the server's, `ws` or `wss`.
   ///   - handler: makes the connection; nobody else may use it.
-  public init(url: URL, handler: any WebSocketHandler = DefaultWebSocketHandler()) {
-    request = NetworkRequest(url: url)
+  public convenience init(url: URL, handler: any WebSocketHandler = DefaultWebSocketHandler()) {
+    self.init(request: NetworkRequest(url: url), handler: handler)
+  }
+
+  /// A client that is not connected, with header fields and time-outs of your own.
+  ///
+  /// - Parameters:
+  ///   - request: the server, and how to connect to it.
+  ///   - handler: makes the connection; nobody else may use it.
+  public init(request: NetworkRequest, handler: any WebSocketHandler = DefaultWebSocketHandler()) {
+    self.request = request
     self.handler = handler
   }
 

@@ -27,7 +27,8 @@ struct QuoteServerTests {
       for number in 0..<200 {
         let product = String(100 + number % 20)
         group.addTask {
-          let client = QuoteClient(url: server.url, handler: DefaultWebSocketHandler(logger: Silent()))
+          let client = QuoteClient(
+            request: Self.patient(server.url), handler: DefaultWebSocketHandler(logger: Silent()))
           var heard: [Int] = []
           for try await price in client.prices(of: product) {
             heard.append(try #require(Int(price)))
@@ -56,7 +57,7 @@ struct QuoteServerTests {
     // Nothing is read any more once this little is kept.
     configuration.receiveBufferLimit = 200
     let handler = DefaultWebSocketHandler(logger: Silent(), configuration: configuration)
-    try await handler.connect(request: patient(server.url))
+    try await handler.connect(request: Self.patient(server.url))
     try await handler.send(message: WebSocketMessage.text(#"{"subscribeTo":"trading.product.1"}"#))
     while counter.withLock({ $0 }) < 500 { await Task.yield() }
     let before = counter.withLock { $0 }
@@ -75,7 +76,7 @@ struct QuoteServerTests {
   @Test func `the seed's flow goes over the wire as printed, text or binary`() async throws {
     let server = try QuoteServer(products: ["100"], interval: .seconds(3_600)) { _ in 42 }
     let handler = DefaultWebSocketHandler(logger: Silent())
-    try await handler.connect(request: patient(server.url))
+    try await handler.connect(request: Self.patient(server.url))
     func next() async throws -> String {
       let message = try await handler.receive(WebSocketMessage.self)
       guard case .binary(let data) = message else { return "text: \(message)" }
@@ -117,7 +118,7 @@ struct QuoteServerTests {
       connection.onClose { _ in feed.finish() }
       connection.send(.text(#"{"t":"connect.connected"}"#))
     }
-    let client = QuoteClient(url: server.url, handler: DefaultWebSocketHandler(logger: Silent()))
+    let client = QuoteClient(request: Self.patient(server.url), handler: DefaultWebSocketHandler(logger: Silent()))
     let heard = Lock<[String?]>([])
     let (prices, priceFeed) = AsyncStream.makeStream(of: Void.self)
     client.subscribe(to: "100") { price in
@@ -141,7 +142,7 @@ struct QuoteServerTests {
     let server = try QuoteServer(products: ["1"])
     for (url, product) in [(url, "1"), (server.url, "2")] {
       let (told, feed) = AsyncStream.makeStream(of: String?.self)
-      let client = QuoteClient(url: url, handler: DefaultWebSocketHandler(logger: Silent()))
+      let client = QuoteClient(request: Self.patient(url), handler: DefaultWebSocketHandler(logger: Silent()))
       client.subscribe(to: product) { feed.yield($0) }
       var iterator = told.makeAsyncIterator()
       #expect(await iterator.next() == .some(nil))
@@ -155,7 +156,7 @@ struct QuoteServerTests {
     let policy = ReconnectPolicy(backoff: Backoff(first: .zero, base: .zero, maximum: .zero))
     let session = ReconnectingSession(
       DefaultWebSocketHandler(logger: Silent()), policy: policy, logger: Silent())
-    let client = QuoteClient(url: server.url, handler: session)
+    let client = QuoteClient(request: Self.patient(server.url), handler: session)
     var prices = client.prices(of: "1").makeAsyncIterator()
     for _ in 0..<3 {
       #expect(try await prices.next() != nil)
@@ -166,7 +167,7 @@ struct QuoteServerTests {
     client.close()
   }
 
-  private func patient(_ url: URL) -> NetworkRequest {
+  private static func patient(_ url: URL) -> NetworkRequest {
     NetworkRequest(url: url, connectTimeout: .seconds(240), closeTimeout: .seconds(240))
   }
 }

@@ -144,7 +144,7 @@ struct FlowTests {
     let server = try WebSocketServer { connection in Self.send(from: 0, to: count, over: connection) }
     let store = CountingStore()
     let runner = EffectRunner<Int>()
-    let request = NetworkRequest(url: server.url)
+    let request = NetworkRequest(url: server.url, connectTimeout: .seconds(240), closeTimeout: .seconds(240))
     runner.run(
       SocketChannelEffect(
         store: store.port,

@@ -100,7 +100,8 @@ let chatRoom = Behavior<RoomAction, RoomState, Void>
   .supervise { state in
     Supervision { _ in
       guard let room = state.room else { return [] }
-      let request = NetworkRequest(url: state.url.appending(path: room))
+      let request = NetworkRequest(
+        url: state.url.appending(path: room), connectTimeout: .seconds(240), closeTimeout: .seconds(240))
       return [
         Channel(id: "chat-socket", lifetime: .ephemeral(resetKey: room)) { dispatch -> ChannelHandler<String> in
           .webSocket(request, for: dispatch) { (line: String) in .received(line) }
@@ -168,7 +169,9 @@ final class Store<Action: Sendable, State: Sendable, Env: Sendable>: Sendable {
 private func liveEnvironment() -> FeedEnv {
   FeedEnv { url, token in
     let socket = ChannelSocket(DefaultWebSocketHandler()) { Issue.record("\($0)") }
-    let request = NetworkRequest(url: url.appending(queryItems: [URLQueryItem(name: "token", value: token)]))
+    let request = NetworkRequest(
+      url: url.appending(queryItems: [URLQueryItem(name: "token", value: token)]), connectTimeout: .seconds(240),
+      closeTimeout: .seconds(240))
     return WebSocket(
       onEvent: { deliver in
         socket.open(
