@@ -437,7 +437,8 @@ struct MiddlewareTests {
     let client = environment.clientBuilder("Bearer secret")
     client.connect(completion: { _ in })
     for await method in called.stream where method == .connect { break }
-    #expect(handler.requests.map(\.url.absoluteString) == ["wss://chat.example/cable?token=secret"])
+    // A machine that is slow enough sees a second attempt, after a server that never said welcome.
+    #expect(Set(handler.requests.map(\.url.absoluteString)) == ["wss://chat.example/cable?token=secret"])
     #expect(try environment.channelBuilder(nil, "ChatChannel", nil) == nil)
     withExtendedLifetime(client) {}
   }
