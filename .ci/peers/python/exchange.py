@@ -15,7 +15,7 @@ import websockets
 from websockets.asyncio.server import serve
 
 TOOL = sys.argv[1]
-SECONDS = 60
+SECONDS = 240
 TEXTS = ["hello", "", "é 😀 κόσμε", "x" * 125, "x" * 126, "y" * 65_535, "y" * 65_536, "z" * (1 << 20)]
 BINARIES = [bytes(i * 7 % 256 for i in range(n)) for n in (0, 1, 125, 126, 65_535, 65_536, 1 << 20)]
 
@@ -104,7 +104,7 @@ def expect(found, expected):
     raise SystemExit(f"found    {str(found)[:500]}\nexpected {str(expected)[:500]}")
 
 
-async def connect(url, *options, lines=(), signal_after=None):
+async def connect(url, *options, lines=(), signal_at=None):
     """Runs the tool; its events, without those that a scenario does not ask for, and its exit status."""
     process = await asyncio.create_subprocess_exec(
         TOOL, "connect", "--json", *options, url, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
@@ -116,13 +116,14 @@ async def connect(url, *options, lines=(), signal_after=None):
         for line in lines:
             process.stdin.write(line.encode() + b"\n")
             await process.stdin.drain()
-        if signal_after is None:
+        if signal_at is None:
             process.stdin.close()
 
     async def read():
         while line := await process.stdout.readline():
             events.append(json.loads(line))
-            if signal_after and sum(event["event"] == signal_after[0] for event in events) == signal_after[1]:
+            # Once: a signal to a process that has ended would take its exit status away from the wait below.
+            if [event["event"] for event in events] == signal_at:
                 process.send_signal(signal.SIGTERM)
 
     await asyncio.wait_for(asyncio.gather(write(), read()), SECONDS)
@@ -155,7 +156,7 @@ async def exchange(server):
         expect(status, 0)
 
         # Pings of the tool's, until a signal ends it.
-        events, status = await connect(url, "--ping-interval", "0.05", signal_after=("pong", 3))
+        events, status = await connect(url, "--ping-interval", "0.05", signal_at=["open", "pong", "pong", "pong"])
         expect([event["event"] for event in events][:4], ["open", "pong", "pong", "pong"])
         expect([event["rttMicroseconds"] is not None for event in events[1:4]], [True] * 3)
         expect(events[-1], close(1000, "", "local"))
