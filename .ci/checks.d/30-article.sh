@@ -84,13 +84,28 @@ let connected = DispatchSemaphore(value: 0)
 SWIFT
   awk '/^\/\/ Usage example/ { exit } { print }' <<<"$listing" | sed 's|URL(string: "wss://example.com/chat")!|server.url|'
   cat <<'SWIFT'
-var configuration = HandlerConfiguration()
-configuration.onEvent = { if case .messageReceived = $0 { received.signal() } }
 let session = ReconnectingSession(
-  DefaultWebSocketHandler(configuration: configuration),
-  policy: ReconnectPolicy(backoff: Backoff(first: .zero, base: .zero, maximum: .zero))
+  DefaultWebSocketHandler(), policy: ReconnectPolicy(backoff: Backoff(first: .zero, base: .zero, maximum: .zero))
 ) { if case .stateChanged(.connected) = $0 { connected.signal() } }
-let chatViewModel = ChatViewModel(webSocketHandler: session)
+
+/// The session, with a word when the listing has printed what it received.
+final class Told: WebSocketHandler {
+  func connect(
+    request: NetworkRequest, completion: @escaping (Result<Void, EngineError.WebSocketError>) -> Void
+  ) { session.connect(request: request, completion: completion) }
+  func disconnect(completion: @escaping (Result<Void, EngineError.WebSocketError>) -> Void) {
+    session.disconnect(completion: completion)
+  }
+  func send<T>(message: T, completion: @escaping (Result<Void, EngineError.WebSocketError>) -> Void)
+  where T: Encodable { session.send(message: message, completion: completion) }
+  func receive<T>(completion: @escaping (Result<T, EngineError.WebSocketError>) -> Void) where T: Decodable {
+    session.receive { (result: Result<T, EngineError.WebSocketError>) in
+      completion(result)
+      if case .success = result { received.signal() }
+    }
+  }
+}
+let chatViewModel = ChatViewModel(webSocketHandler: Told())
 chatViewModel.connectToChat()
 for loss in 0...10 {
   connected.wait()
