@@ -5,7 +5,7 @@ import WebSocketTransport
 ///
 /// ``ReconnectMachine`` decides when to connect, ``Outbox`` what becomes of a message sent, ``SessionInbox`` which
 /// receive gets which message; here they meet.
-struct SessionCore: Sendable {
+struct SessionCore: ~Copyable, Sendable {
   typealias Failure = EngineError.WebSocketError
   typealias Completion = @Sendable (Result<Void, Failure>) -> Void
 

@@ -1,5 +1,5 @@
 /// Receives that wait for a message, and messages that wait for a receive.
-struct SessionInbox: Sendable {
+struct SessionInbox: ~Copyable, Sendable {
   typealias Arrival = Result<WebSocketMessage, EngineError.WebSocketError>
 
   /// As many receives as a handler lets wait.
