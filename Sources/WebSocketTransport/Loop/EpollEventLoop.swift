@@ -190,8 +190,10 @@ package final class EpollEventLoop: EventLoop {
       let now = Instant.now
       while let task = state.timers.popDue(at: now) { due.append(task) }
     }
-    due.append(contentsOf: state.tasks)
-    state.tasks.removeAll(keepingCapacity: state.tasks.count <= 64)
+    if !state.tasks.isEmpty {
+      due.append(contentsOf: state.tasks)
+      state.tasks.removeAll(keepingCapacity: state.tasks.count <= 64)
+    }
     return due
   }
 

@@ -43,9 +43,11 @@ package struct TimerQueue: Sendable {
 
   /// Takes the first timer that is due at `now`.
   package mutating func popDue(at now: Instant) -> (@Sendable () -> Void)? {
-    guard let deadline = nextDeadline(), deadline <= now, let id = heap.first?.id else { return nil }
-    removeFirst()
-    return tasks.removeValue(forKey: id)
+    while let first = heap.first, first.deadline <= now {
+      removeFirst()
+      if let task = tasks.removeValue(forKey: first.id) { return task }
+    }
+    return nil
   }
 
   private mutating func removeFirst() {
