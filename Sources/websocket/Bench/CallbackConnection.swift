@@ -12,7 +12,12 @@ final class CallbackConnection: EchoConnection {
   }
 
   private let handler: DefaultWebSocketHandler
+  /// The same, as services hold it.
+  private let anyHandler: any WebSocketHandler
   private let workload: EchoWorkload
+  /// The workload's message, read where it stands: taken out of the workload, each copy would count references.
+  private let message: WebSocketMessage
+  private let isNote: Bool
   private let api: BenchAPI
   private let observer: EchoObserver
   private let echoes = Atomic<Int>(0)
@@ -25,6 +30,12 @@ final class CallbackConnection: EchoConnection {
     self.api = api
     self.observer = observer
     handler = DefaultWebSocketHandler(logger: SilentLogger(), configuration: configuration)
+    anyHandler = handler
+    if case .message(let message) = workload.body {
+      (self.message, isNote) = (message, false)
+    } else {
+      (message, isNote) = (.text(""), true)
+    }
     progress = .allocate(capacity: 1)
     progress.initialize(to: Progress())
     if workload.isPingPong { progress.pointee.trips.reserveCapacity(workload.messages) }
@@ -83,17 +94,17 @@ final class CallbackConnection: EchoConnection {
   private func send() {
     progress.pointee.sent += 1
     if workload.isPingPong { progress.pointee.sentAt = .now }
-    switch workload.body {
-    case .message(let message) where api == .receive: send(message, by: handler)
-    case .message(let message):
+    switch api {
+    case _ where isNote: if case .note(let note) = workload.body { send(note) }
+    case .receive: send(message)
+    case .bytes, .string:
       progress.pointee.completed += 1
       handler.send(message)
-    case .note(let note): send(note, by: handler)
     }
   }
 
-  private func send(_ message: some Encodable, by handler: any WebSocketHandler) {
-    handler.send(message: message) { [self] result in
+  private func send(_ message: some Encodable) {
+    anyHandler.send(message: message) { [self] result in
       switch result {
       case .success: progress.pointee.completed += 1
       case .failure(let error): observer.failed("\(error)")
@@ -104,7 +115,7 @@ final class CallbackConnection: EchoConnection {
   // MARK: - In
 
   private func isEcho(_ message: borrowing BorrowedMessage) -> Bool {
-    if case .note(let note) = workload.body { return (try? message.decode(BenchNote.self)) == note }
+    if isNote { return (try? message.decode(BenchNote.self)).map(workload.isBody) ?? false }
     guard message.kind == workload.kind, message.count == workload.payload.count else { return false }
     guard workload.comparesEcho(received) else { return true }
     if api == .string, var text = message.text {
@@ -114,18 +125,26 @@ final class CallbackConnection: EchoConnection {
   }
 
   private func receive() {
-    switch workload.body {
-    case .message(let message): receive(message, by: handler)
-    case .note(let note): receive(note, by: handler)
+    if isNote { receiveNote() } else { receiveMessage() }
+  }
+
+  private func receiveMessage() {
+    anyHandler.receive { [self] (result: Result<WebSocketMessage, EngineError.WebSocketError>) in
+      switch result {
+      case .success(let message):
+        if received + 1 < workload.total { receiveMessage() }
+        count(!workload.comparesEcho(received) || self.message == message)
+      case .failure(let error): observer.failed("\(error)")
+      }
     }
   }
 
-  private func receive<Message: Decodable & Equatable & Sendable>(_ sent: Message, by handler: any WebSocketHandler) {
-    handler.receive { [self] (result: Result<Message, EngineError.WebSocketError>) in
+  private func receiveNote() {
+    anyHandler.receive { [self] (result: Result<BenchNote, EngineError.WebSocketError>) in
       switch result {
-      case .success(let message):
-        if received + 1 < workload.total { receive(sent, by: handler) }
-        count(!workload.comparesEcho(received) || message == sent)
+      case .success(let note):
+        if received + 1 < workload.total { receiveNote() }
+        count(workload.isBody(note))
       case .failure(let error): observer.failed("\(error)")
       }
     }

@@ -64,6 +64,11 @@ struct EchoWorkload: Sendable {
   /// Whether the content of the echo with that number is to be compared, and not its length alone.
   func comparesEcho(_ number: Int) -> Bool { payload.count <= Self.comparedBytes || number.isMultiple(of: 16) }
 
+  /// Whether a note is the one that was sent.
+  func isBody(_ note: BenchNote) -> Bool {
+    if case .note(note) = body { true } else { false }
+  }
+
   /// Whether the bytes are the payload.
   func isPayload(_ bytes: UnsafeRawBufferPointer) -> Bool {
     payload.withUnsafeBytes { expected in
