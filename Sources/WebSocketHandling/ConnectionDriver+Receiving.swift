@@ -113,6 +113,7 @@ extension ConnectionDriver {
     switch transport.read(into: target) {
     case .bytes(let count):
       state.io.liveness.sawLife()
+      state.io.corkedBytes = DriverIO.firstCorkedBytes
       take(UnsafeMutableRawBufferPointer(rebasing: target[..<count]), isDirect: isDirect, &state)
       return count == room || transport.peerHasFinished || state.io.failure != nil
     case .wouldBlock:
@@ -268,8 +269,15 @@ extension ConnectionDriver {
   // MARK: - Receives
 
   /// Waits for the next message.
-  func receive(_ receive: WaitingReceive) {
-    if let turn = ownTurn, serveNext(receive, turn) { return }
+  func receive(_ receive: consuming WaitingReceive) {
+    if let turn = ownTurn, takeNext(turn) {
+      turn.pointee.receive = receive
+    } else {
+      wait(receive)
+    }
+  }
+
+  private func wait(_ receive: WaitingReceive) {
     perform { state in
       state.io.isPulled = false
       if let error = refusal(toReceive: &state) { return state.io.fail(receive, error) }
@@ -282,24 +290,24 @@ extension ConnectionDriver {
     }
   }
 
-  /// Answers a callback's receive right behind that callback, where a message is kept and nothing comes before it: the
-  /// usual way of a receive that is made again and again, and it saves the one through the callbacks that wait.
-  private func serveNext(_ receive: WaitingReceive, _ turn: UnsafeMutablePointer<CallbackTurn>) -> Bool {
-    guard turn.pointee.next == nil else { return false }
-    var message: WebSocketMessage?
-    let (hasMore, mayReadOn) = state.withLock { state in
+  /// Takes the message for a callback's receive, where one is kept and nothing comes before it, which is then answered
+  /// right behind that callback: the usual way of a receive that is made again and again, and it saves the one through
+  /// the callbacks that wait.
+  private func takeNext(_ turn: UnsafeMutablePointer<CallbackTurn>) -> Bool {
+    if case .some = turn.pointee.receive { return false }
+    let (isTaken, mayReadOn) = state.withLock { state -> (Bool, Bool) in
       guard state.io.receiver == nil, !state.io.isDelivering, state.io.receives.isEmpty, state.io.callbacks.isEmpty
       else { return (false, false) }
-      message = state.io.inbox.popFirst()
       state.io.isPulled = false
       state.io.undelivered -= turn.pointee.delivered
       turn.pointee.delivered = 0
-      return (!state.io.inbox.isEmpty, !state.io.isReading && state.io.mayReadOn)
+      let isTaken = !state.io.inbox.isEmpty
+      turn.pointee.message = state.io.inbox.popFirst()
+      turn.pointee.hasMore = !state.io.inbox.isEmpty
+      return (isTaken, !state.io.isReading && state.io.mayReadOn)
     }
     if mayReadOn { resumeReading() }
-    guard let message = message.take() else { return false }
-    turn.pointee.next = CallbackTurn.Served(receive: receive, message: message, hasMore: hasMore)
-    return true
+    return isTaken
   }
 
   /// Takes the next message where one is kept; nil: there is none, ask with ``receive(_:)``.

@@ -71,8 +71,10 @@ extension ConnectionDriver {
 
   /// Encodes a short message from memory that is only lent; false where it has to be kept instead.
   private func sendAtOnce(_ kind: MessageKind, _ bytes: UnsafeRawBufferPointer, completion: Completion?) -> Bool {
-    if isCorked, sendCorked(kind, bytes, completion) { return true }
-    let (isDone, mustPump) = perform { state -> (Bool, Bool) in
+    var aftermath = Aftermath()
+    let (isDone, mustPump) = state.withLock { state -> (Bool, Bool) in
+      if appendCorked(kind, bytes, completion, &state) { return (true, false) }
+      defer { conclude(&state, &aftermath) }
       if !takes(bytes.count, state), let error = refusal(&state, bytes: bytes.count) {
         answer(error, completion, &state)
         return (true, false)
@@ -83,21 +85,28 @@ extension ConnectionDriver {
       noteGrowth(kind, bytes: bytes.count, &state)
       return (true, writeUnlessCorked(&state, isAwaited: completion != nil))
     }
+    follow(aftermath)
     if mustPump { pump() }
     return isDone
   }
 
-  /// In a callback: encodes a short message behind those that the end of the callbacks will write; false where that is
-  /// not all there is to do.
-  private func sendCorked(_ kind: MessageKind, _ bytes: UnsafeRawBufferPointer, _ completion: Completion?) -> Bool {
-    state.withLock { state in
-      guard takes(bytes.count, state), runsInline || state.io.flushIsScheduled,
-        state.io.outgoing.encodedBytes + bytes.count + FrameHeader.maximumLength < SendQueue.pieceBytes,
-        state.io.outgoing.appendBorrowed(kind.opcode, bytes, random: environment.random, completion: completion)
-      else { return false }
-      noteGrowth(kind, bytes: bytes.count, &state)
-      return true
-    }
+  /// Encodes a short message behind those that will be written soon, as nearly all that callbacks send; false where that
+  /// is not all there is to do.
+  private func appendCorked(
+    _ kind: MessageKind, _ bytes: UnsafeRawBufferPointer, _ completion: Completion?, _ state: inout State
+  ) -> Bool {
+    guard isCorked ? runsInline || state.io.flushIsScheduled : waitsForTask(state, completion),
+      takes(bytes.count, state),
+      state.io.outgoing.encodedBytes + bytes.count + FrameHeader.maximumLength < state.io.corkedBytes,
+      state.io.outgoing.appendBorrowed(kind.opcode, bytes, random: environment.random, completion: completion)
+    else { return false }
+    noteGrowth(kind, bytes: bytes.count, &state)
+    return true
+  }
+
+  /// Whether what is sent waits for what the task does that takes messages.
+  private func waitsForTask(_ state: borrowing State, _ completion: Completion?) -> Bool {
+    state.io.isPulled && completion == nil && state.io.flushIsScheduled
   }
 
   /// Queues a message and writes what may be written now; true where more may go at once.
@@ -110,6 +119,7 @@ extension ConnectionDriver {
     return writeUnlessCorked(&state, isAwaited: completion != nil)
   }
 
+  @inline(__always)
   private func noteGrowth(_ kind: MessageKind, bytes: Int, _ state: inout State) {
     if state.io.observer != nil { state.io.tellSent(kind.opcode, bytes: bytes) }
     state.io.liveness.sawMessage(at: loop)
@@ -122,6 +132,7 @@ extension ConnectionDriver {
   }
 
   /// Whether a message is taken now, in the connection's usual state; where not, ``refusal(_:bytes:)`` knows why.
+  @inline(__always)
   private func takes(_ bytes: Int, _ state: borrowing State) -> Bool {
     guard case .open = state.io.phase, state.machine.canSend, bytes <= configuration.limits.maximumMessageBytes else {
       return false
@@ -189,8 +200,11 @@ extension ConnectionDriver {
   private func writeUnlessCorked(_ state: inout State, isAwaited: Bool) -> Bool {
     let isInCallbacks = isCorked
     guard isInCallbacks || (state.io.isPulled && !isAwaited),
-      state.io.outgoing.encodedBytes < SendQueue.pieceBytes
-    else { return writePiece(&state) }
+      state.io.outgoing.encodedBytes < state.io.corkedBytes
+    else {
+      if isInCallbacks { state.io.corkedBytes = SendQueue.pieceBytes }
+      return writePiece(&state)
+    }
     // A callback on a queue may block for what its own send brings about, and a task may take its time.
     if !(isInCallbacks && runsInline), !state.io.flushIsScheduled {
       state.io.flushIsScheduled = true

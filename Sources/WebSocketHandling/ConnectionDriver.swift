@@ -52,25 +52,44 @@ package final class ConnectionDriver: Sendable {
     state = Lock(State(machine: ConnectionMachine(role: role, limits: configuration.limits), io: io))
   }
 
+  /// What a change asked for, to be done outside the lock.
+  struct Aftermath: ~Copyable {
+    fileprivate var wakeUps: [@Sendable () -> Void] = []
+    fileprivate var mustDrain = false
+  }
+
   /// Changes the state, then does outside the lock what the change asked for.
   ///
   /// - Parameter willDrain: the caller runs the callbacks itself.
   func perform<Result>(willDrain: Bool = false, _ change: (inout State) -> Result) -> Result {
-    var wakeUps: [@Sendable () -> Void] = []
-    let (result, mustDrain) = state.withLock { state in
+    var aftermath = Aftermath()
+    let result = state.withLock { state in
       let result = change(&state)
-      settle(&state)
-      if !state.io.wakeUps.isEmpty { swap(&wakeUps, &state.io.wakeUps) }
-      let mustDrain =
-        !willDrain && !state.io.callbacks.isEmpty && !state.io.drainIsScheduled && !state.io.isDraining
-      if mustDrain { state.io.drainIsScheduled = true }
-      return (result, mustDrain)
+      conclude(&state, willDrain: willDrain, &aftermath)
+      return result
     }
-    for wakeUp in wakeUps { wakeUp() }
-    // What they took made room.
-    if !wakeUps.isEmpty { resumeReading() }
-    if mustDrain { executor.execute { [self] in drain() } }
+    follow(aftermath)
     return result
+  }
+
+  /// The end of every change under the lock but the least.
+  func conclude(_ state: inout State, willDrain: Bool = false, _ aftermath: inout Aftermath) {
+    settle(&state)
+    if !state.io.wakeUps.isEmpty { swap(&aftermath.wakeUps, &state.io.wakeUps) }
+    guard !willDrain, !state.io.callbacks.isEmpty, !state.io.drainIsScheduled, !state.io.isDraining else { return }
+    aftermath.mustDrain = true
+    state.io.drainIsScheduled = true
+  }
+
+  /// What comes behind ``conclude(_:willDrain:_:)``, outside the lock.
+  @inline(__always)
+  func follow(_ aftermath: borrowing Aftermath) {
+    if !aftermath.wakeUps.isEmpty {
+      for wakeUp in aftermath.wakeUps { wakeUp() }
+      // What they took made room.
+      resumeReading()
+    }
+    if aftermath.mustDrain { executor.execute { [self] in drain() } }
   }
 
   /// Does what the machine asked for beside writing.
@@ -152,9 +171,13 @@ package final class ConnectionDriver: Sendable {
             turn.pointee.delivered += cost
           }
         }
-        while let next = turn.pointee.next.take() {
-          cork(runsInline || next.hasMore)
-          turn.pointee.delivered += complete(next)
+        while let message = exchange(&turn.pointee.message, with: nil),
+          let receive = exchange(&turn.pointee.receive, with: nil)
+        {
+          cork(runsInline || turn.pointee.hasMore)
+          let cost = message.cost
+          complete(consume receive, consume message)
+          turn.pointee.delivered += cost
         }
       }
       cork(false)
@@ -218,13 +241,6 @@ package final class ConnectionDriver: Sendable {
       cork(!isLast || number < count)
       written.popFirst()?.call(.success(()))
     }
-  }
-
-  /// Answers a receive, and returns what its message cost.
-  private func complete(_ served: consuming CallbackTurn.Served) -> Int {
-    let cost = served.message.cost
-    complete(served.receive, served.message)
-    return cost
   }
 
   private func complete(_ receive: consuming WaitingReceive, _ message: consuming WebSocketMessage) {

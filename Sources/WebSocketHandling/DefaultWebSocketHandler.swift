@@ -67,8 +67,12 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
   public func send<T>(
     message: T, completion: @escaping @Sendable (Result<Void, EngineError.WebSocketError>) -> Void
   ) where T: Encodable {
-    if let message = identical(message, as: WebSocketMessage.self) {
-      driver.send(message, completion: completion)
+    if T.self == WebSocketMessage.self {
+      // Safe: the two types are the same one. A pointer, so that no copy counts references.
+      withUnsafePointer(to: message) { message in
+        driver.send(
+          UnsafeRawPointer(message).assumingMemoryBound(to: WebSocketMessage.self).pointee, completion: completion)
+      }
       return
     }
     do throws(EngineError.WebSocketError) {

@@ -42,12 +42,14 @@ extension DriverIO: ConnectionSink {
     take(kind, piece.take() ?? 0..<0)
   }
 
-  mutating func message(_ kind: MessageKind, _ range: Range<Int>) {
+  mutating func message(_ kind: MessageKind, _ range: Range<Int>, of header: FrameHeader) {
+    if observer != nil { dataFrameBegan(header) }
     liveness.sawMessage(at: loop)
     expectsLong = false
     take(kind, range)
   }
 
+  @inline(__always)
   private mutating func take(_ kind: MessageKind, _ range: Range<Int>) {
     if observer != nil { tellReceived(.messageReceived(kind, bytes: range.count)) }
     if lendsInput {

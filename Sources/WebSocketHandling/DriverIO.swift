@@ -52,15 +52,13 @@ enum Callback: Sendable {
 
 /// What the thread that runs callbacks keeps for itself, out of the lock's reach.
 struct CallbackTurn: ~Copyable, Sendable {
-  /// A receive that a callback made and its message: the next callback.
-  struct Served: ~Copyable, Sendable {
-    var receive: WaitingReceive
-    var message: WebSocketMessage
-    /// Whether more messages were kept behind it.
-    var hasMore: Bool
-  }
-
-  var next: Served?
+  /// The next callback: a receive that a callback made, with ``message``.
+  ///
+  /// Both are there or neither; they lie apart so that each is moved and no reference is counted.
+  var receive: WaitingReceive?
+  var message: WebSocketMessage?
+  /// Whether more messages were kept behind that one.
+  var hasMore = false
   /// What the callbacks cost that have returned and are not settled for.
   var delivered = 0
 }
@@ -140,6 +138,10 @@ struct DriverIO: ~Copyable, Sendable {
 
   var outgoing: SendQueue
   var isWriteBlocked = false
+  /// How much is sent in callbacks before it is written though others follow: little once after each read, so that the
+  /// peer can work meanwhile, then as much as goes in one piece.
+  var corkedBytes = SendQueue.pieceBytes
+  static let firstCorkedBytes = 16 << 10
   /// Whether the queue has grown above its low mark since it last fell to it.
   var isAboveLowMark = false
   /// Sends of the async layer that wait for room.

@@ -99,6 +99,32 @@ struct FlowControlTests {
     #expect(server.unreadByClient == 0)
   }
 
+  @Test(
+    "what the callbacks of one read send is written once 16 KiB of it wait, and then when they end",
+    arguments: Place.allCases)
+  func earlyWrite(place: Place) throws {
+    let client = Client(place)
+    let server = try client.open()
+    let message = String(repeating: "z", count: 100)
+    let waiting = Lock<[Int]>([])
+    client.handler?.onMessage { [weak handler = client.handler] _ in
+      handler?.send(.text(message))
+      waiting.withLock { $0.append(handler?.buffered.messages ?? -1) }
+    }
+    for _ in 0..<2 {
+      server.send((0..<300).flatMap { _ in Frame.text(message).encoded() })
+      client.manual.settle()
+      // A frame of a client's takes six octets more than its payload.
+      let early = (16 << 10) / (message.utf8.count + 6) + 1
+      var expected = (1...300).map { $0 % early }
+      // The last callback on a queue may take its time: its send does not wait.
+      if place == .queue { expected[299] = 0 }
+      #expect(waiting.withLock { exchange(&$0, with: []) } == expected)
+      #expect(client.handler?.buffered.messages == 0)
+      for _ in 0..<300 { #expect(try server.readMessage() == .text(message)) }
+    }
+  }
+
   @Test("a receiver that is removed in its call leaves the messages behind it to receive", arguments: Place.allCases)
   func receiverRemoved(place: Place) throws {
     let client = Client(place)

@@ -11,8 +11,8 @@ extension ConnectionMachine {
         switch reading {
         case .header:
           if let header = takeWholeMessage(&input, at: &offset) {
-            sink.dataFrameBegan(header)
-            sink.message(header.opcode == .text ? .text : .binary, offset - header.payloadLength..<offset)
+            let payload = offset - header.payloadLength..<offset
+            sink.message(header.opcode == .text ? .text : .binary, payload, of: header)
             continue
           }
           guard let header = try readHeader(input.bytes, at: &offset) else { return }
@@ -32,6 +32,7 @@ extension ConnectionMachine {
 
   /// Takes a message that lies whole in the input in one frame, as nearly all do; nil where the next frame is anything
   /// else, a faulty one among them: then nothing is changed, and the long way judges it.
+  @inline(__always)
   private mutating func takeWholeMessage(_ input: inout MutableRawSpan, at offset: inout Int) -> FrameHeader? {
     let available = input.byteCount - offset
     guard message == nil, partialHeader.count == 0, available >= 2 else { return nil }

@@ -9,8 +9,9 @@ package protocol ConnectionSink: ~Copyable {
   mutating func payload(_ range: Range<Int>)
   /// The current message is complete.
   mutating func messageEnded(_ kind: MessageKind)
-  /// A message that lies whole in that range: what ``payload(_:)`` and ``messageEnded(_:)`` would say, in one call.
-  mutating func message(_ kind: MessageKind, _ range: Range<Int>)
+  /// A message of one frame that lies whole in that range: what ``dataFrameBegan(_:)``, ``payload(_:)`` and
+  /// ``messageEnded(_:)`` would say, in one call.
+  mutating func message(_ kind: MessageKind, _ range: Range<Int>, of header: FrameHeader)
   /// A ping, a pong or a valid Close of the peer's. What must be answered is asked for by ``write(_:payload:)``.
   mutating func controlFrame(_ opcode: Opcode, payload: [UInt8])
   /// Write a control frame.
@@ -24,7 +25,8 @@ package protocol ConnectionSink: ~Copyable {
 }
 
 extension ConnectionSink where Self: ~Copyable {
-  package mutating func message(_ kind: MessageKind, _ range: Range<Int>) {
+  package mutating func message(_ kind: MessageKind, _ range: Range<Int>, of header: FrameHeader) {
+    dataFrameBegan(header)
     if !range.isEmpty { payload(range) }
     messageEnded(kind)
   }

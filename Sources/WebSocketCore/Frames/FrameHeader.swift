@@ -130,7 +130,7 @@ extension FrameHeader {
   ///
   /// - Parameter target: room for ``encodedLength`` octets; the caller owns it for this call.
   @discardableResult
-  @inlinable package func write(to target: UnsafeMutableRawPointer) -> Int {
+  @inlinable @inline(__always) package func write(to target: UnsafeMutableRawPointer) -> Int {
     let maskBit: UInt8 = maskingKey == nil ? 0 : 0x80
     target.storeBytes(of: (isFinal ? 0x80 : 0) | reservedBits.rawValue | opcode.rawValue, as: UInt8.self)
     var length = 2

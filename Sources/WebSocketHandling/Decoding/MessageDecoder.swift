@@ -12,7 +12,8 @@ final class MessageDecoder: Sendable {
 
   /// The message itself where that is the type, else what is decoded from it.
   func decode<T: Decodable>(_ message: WebSocketMessage, as type: T.Type) throws(EngineError.WebSocketError) -> T {
-    if let message = identical(message, as: type) { return message }
+    // Safe: the two types are the same one. No optional value, whose type the runtime would have to look up.
+    if type == WebSocketMessage.self { return unsafeBitCast(message, to: type) }
     do {
       return try responseHandler.decode(data: message.data, to: type)
     } catch {

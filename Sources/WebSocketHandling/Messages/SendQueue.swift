@@ -73,6 +73,7 @@ struct SendQueue: ~Copyable, Sendable {
     buffer.shrink()
     encoded.shrink()
     completions.shrink()
+    keys.shrink()
   }
 
   /// Encoded bytes that wait.
@@ -113,6 +114,7 @@ struct SendQueue: ~Copyable, Sendable {
     isOpen && count <= Self.pieceBytes / 4 && buffer.count < Self.pieceBytes && nothingWaits
   }
 
+  @inline(__always)
   private mutating func addEncoded(cost: Int, _ completion: Completion?) {
     if let completion {
       endTail()
@@ -205,8 +207,9 @@ struct SendQueue: ~Copyable, Sendable {
     return taken
   }
 
+  @inline(__always)
   private mutating func encode(_ opcode: Opcode, _ payload: UnsafeRawBufferPointer, random: any RandomSource) {
-    let key = role.masksItsFrames ? keys.next(from: random) : nil
+    let key = role.masksItsFrames ? keys.next(from: random, isBusy: buffer.holdsMemory) : nil
     let header = FrameHeader(opcode: opcode, payloadLength: payload.count, maskingKey: key)
     let target = buffer.reserve(FrameHeader.maximumLength + payload.count)
     let length = header.write(to: target)
@@ -220,7 +223,7 @@ struct SendQueue: ~Copyable, Sendable {
     while isOpen, buffer.count < Self.pieceBytes, var frame = current.take() ?? waiting.popFirst() {
       let total = frame.payload.count
       if frame.encoded < 0 {
-        frame.key = role.masksItsFrames ? keys.next(from: random) : nil
+        frame.key = role.masksItsFrames ? keys.next(from: random, isBusy: buffer.holdsMemory) : nil
         let header = FrameHeader(opcode: frame.opcode, payloadLength: total, maskingKey: frame.key)
         let length = header.write(to: buffer.reserve(FrameHeader.maximumLength))
         buffer.commit(length)
@@ -257,18 +260,33 @@ struct SendQueue: ~Copyable, Sendable {
   }
 }
 
-/// Masking keys, taken from the random source 64 at a time: one system call each would cost more than the masking.
+/// Masking keys, taken from the random source many at a time: one system call each would cost more than the masking.
 struct MaskingKeys: Sendable {
+  /// What an idle connection keeps.
+  private static let few = 64
+  private static let many = 1024
+
   private var bits: [UInt32] = []
   private var unused = 0
 
-  mutating func next(from random: any RandomSource) -> MaskingKey {
-    if unused == 0 {
-      unused = 64
-      if bits.isEmpty { bits = [UInt32](repeating: 0, count: unused) }
-      bits.withUnsafeMutableBytes { random.fill($0) }
-    }
+  /// The next key.
+  ///
+  /// - Parameter isBusy: whether the connection holds more memory than an idle one should anyway.
+  @inline(__always)
+  mutating func next(from random: any RandomSource, isBusy: Bool) -> MaskingKey {
+    if unused == 0 { refill(from: random, isBusy ? Self.many : Self.few) }
     unused -= 1
     return MaskingKey(bits: bits[unused])
+  }
+
+  private mutating func refill(from random: any RandomSource, _ count: Int) {
+    if bits.count != count { bits = [UInt32](repeating: 0, count: count) }
+    bits.withUnsafeMutableBytes { random.fill($0) }
+    unused = count
+  }
+
+  /// Gives memory back that an idle connection should not hold.
+  mutating func shrink() {
+    if bits.count > Self.few { self = MaskingKeys() }
   }
 }
