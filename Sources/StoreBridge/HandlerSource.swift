@@ -109,6 +109,9 @@ public final class HandlerSource: MessageSource {
     if wasStarted { handler.disconnect { _ in } }
   }
 
+  /// The payload's bytes plus 64.
+  public func cost(of message: WebSocketMessage) -> Int { message.cost }
+
   private func receive() {
     handler.receive { [self] (result: Result<WebSocketMessage, Failure>) in
       switch result {

@@ -1,3 +1,5 @@
+import WebSocketHandling
+
 /// Where messages come from: a subscription, or any WebSocket.
 ///
 /// A source is started once. It calls one thing at a time, in order, and nothing after it was cancelled.
@@ -17,4 +19,15 @@ public protocol MessageSource<Message>: Sendable {
 
   /// Ends, without a signal.
   func cancel()
+
+  /// What a message counts for while it waits, in bytes: its payload plus 64.
+  ///
+  /// Default: 64, for messages that are small values. A source of anything larger says how large, so that what waits is
+  /// bounded.
+  func cost(of message: Message) -> Int
+}
+
+extension MessageSource {
+  /// That of a message without a payload.
+  public func cost(of message: Message) -> Int { messageOverhead }
 }

@@ -9,7 +9,7 @@ final class SocketChannelRun<
   typealias Action = ActionMapper.Action
 
   private enum Arrival: Sendable {
-    case message(Message)
+    case message(Message, cost: Int)
     case signal(BridgeSignal<Message>)
   }
 
@@ -23,6 +23,8 @@ final class SocketChannelRun<
     var isOver = false
     var source: Source?
     var arrivals: [Arrival] = []
+    /// What the messages cost that have arrived and that the store has not taken: arrivals, and the batch behind them.
+    var waiting = 0
     /// Asks the source for the next message, where it waits for that.
     var next: (@Sendable () -> Void)?
     /// Whether the queue has been told of arrivals that it has not taken.
@@ -38,7 +40,7 @@ final class SocketChannelRun<
     }
   }
 
-  /// The most messages that wait for the queue; further ones wait in the source.
+  /// The most messages that wait for the queue, however small; further ones wait in the source.
   private let maximumArrivals = 256
 
   private let effect: Effect
@@ -54,7 +56,7 @@ final class SocketChannelRun<
     self.onEnd = onEnd
     loop = effect.environment.makeLoop()
     executor = effect.environment.callbackExecutor ?? QueueExecutor(target: effect.queue)
-    batcher = Lock(Batcher(effect.batching))
+    batcher = Lock(Batcher(effect.batching, limit: effect.waitingLimit))
   }
 
   func start() { executor.execute { self.build() } }
@@ -91,7 +93,7 @@ final class SocketChannelRun<
       }
       guard isWanted else { return }
       source.start(
-        onMessage: { [self] message, next in arrived(message, next) },
+        onMessage: { [self] message, next in arrived(message, cost: source.cost(of: message), next) },
         onSignal: { [self] signal in if state.withLock({ $0.add(.signal(signal)) }) { tellQueue() } })
       // It may have been cancelled before it was started.
       if state.withLock({ $0.isOver }) { source.cancel() }
@@ -100,15 +102,24 @@ final class SocketChannelRun<
     }
   }
 
-  private func arrived(_ message: Message, _ next: @escaping @Sendable () -> Void) {
-    let (mustTell, goesOn) = state.withLock { state in
-      let mustTell = state.add(.message(message))
-      let goesOn = state.arrivals.count < maximumArrivals && !state.isOver
-      if !goesOn, !state.isOver { state.next = next }
-      return (mustTell, goesOn)
+  private func arrived(_ message: Message, cost: Int, _ next: @escaping @Sendable () -> Void) {
+    let mustTell = state.withLock { state in
+      guard !state.isOver else { return false }
+      state.waiting += cost
+      state.next = next
+      return state.add(.message(message, cost: cost))
     }
     if mustTell { tellQueue() }
-    if goesOn { next() }
+    ask()
+  }
+
+  /// Asks the source for the next message, where it waits for that and there is room.
+  private func ask() {
+    let next = state.withLock { state -> (@Sendable () -> Void)? in
+      guard state.arrivals.count < maximumArrivals, state.waiting < effect.waitingLimit else { return nil }
+      return state.next.take()
+    }
+    next?()
   }
 
   private func tellQueue() { executor.execute { self.takeArrivals() } }
@@ -116,28 +127,30 @@ final class SocketChannelRun<
   // MARK: On the queue
 
   private func takeArrivals() {
-    let (arrivals, next) = state.withLock { state in
+    let arrivals = state.withLock { state in
       defer {
         state.arrivals = []
-        state.next = nil
         state.isTold = false
       }
-      return (state.arrivals, state.next)
+      return state.arrivals
     }
     let now = loop.now
     for arrival in arrivals {
       guard !state.withLock({ $0.isOver }) else { return }
       switch arrival {
-      case .message(let message):
-        guard let item = item(of: message), let batch = batcher.withLock({ $0.add(item, at: now) }) else { continue }
-        dispatch(batch)
+      case .message(let message, let cost):
+        guard let item = item(of: message) else {
+          taken(cost)
+          continue
+        }
+        if let batch = batcher.withLock({ $0.add(item, cost: cost, at: now) }) { dispatch(batch) }
       case .signal(let signal):
         flush()
         if signal.isLast { return end(with: signal) }
         dispatch(effect.signal(signal))
       }
     }
-    next?()
+    ask()
     setTimer()
   }
 
@@ -175,10 +188,10 @@ final class SocketChannelRun<
     }
   }
 
-  private func dispatch(_ batch: [Item]) {
+  private func dispatch(_ batch: Batcher<Item>.Batch) {
     guard !state.withLock({ $0.isOver }) else { return }
     let actions = effect.store.withState { state in
-      batch.flatMap { item in
+      batch.items.flatMap { item in
         switch item {
         case .output(let output): effect.actionMapper.actions(from: output, state: state)
         case .undecodable(let message, let error): effect.signal(.undecodable(message, error))
@@ -186,7 +199,11 @@ final class SocketChannelRun<
       }
     }
     dispatch(actions)
+    taken(batch.cost)
   }
+
+  /// Messages that cost as much wait no more.
+  private func taken(_ cost: Int) { state.withLock { $0.waiting -= cost } }
 
   private func dispatch(_ actions: [Action]) {
     guard !actions.isEmpty, !state.withLock({ $0.isOver }) else { return }

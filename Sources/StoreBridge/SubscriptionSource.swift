@@ -58,6 +58,9 @@ public final class SubscriptionSource: MessageSource {
     subscription.unsubscribe()
   }
 
+  /// The frame's bytes plus 64.
+  public func cost(of message: CableMessage) -> Int { message.cost }
+
   private static func signals(of event: SubscriptionEvent) -> [BridgeSignal<CableMessage>] {
     switch event {
     case .message: []

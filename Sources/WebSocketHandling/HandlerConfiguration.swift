@@ -88,4 +88,4 @@ public enum ControlFrameEvent: Sendable, Hashable {
 }
 
 /// What a message costs in a queue beside its payload, in bytes.
-let messageOverhead = 64
+package let messageOverhead = 64

@@ -8,19 +8,36 @@ import WebSocketTesting
 struct BacklogTests {
   /// What a sequence has that was not read while eight messages came, with a backlog of four.
   private func kept(_ overflow: Backlog.Overflow) async throws -> (events: [SubscriptionEvent], dropped: UInt64?) {
+    try await kept(Backlog(messages: 4, overflow: overflow), bodies: (1...8).map(String.init))
+  }
+
+  private func kept(
+    _ backlog: Backlog, bodies: [String]
+  ) async throws -> (events: [SubscriptionEvent], dropped: UInt64?) {
     let bench = try ClientBench(staleAfter: nil)
     bench.connect()
-    let events = try #require(bench.client).events(
-      of: try room(), backlog: Backlog(messages: 4, overflow: overflow))
+    let events = try #require(bench.client).events(of: try room(), backlog: backlog)
     let server = try bench.welcome()
     server.confirm()
-    for number in 1...8 { server.message("\(number)") }
+    for body in bodies { server.message(body) }
     bench.manual.settle()
     events.subscription.unsubscribe()
     bench.manual.settle()
     var list: [SubscriptionEvent] = []
     for await event in events { list.append(event) }
     return (list, bench.client?.counters.dropped)
+  }
+
+  /// Of small messages and large ones, with a backlog of 4 KiB, the indices of those that are kept.
+  private func keptOfLarge(_ overflow: Backlog.Overflow) async throws -> (indices: [Int], dropped: UInt64?) {
+    let bodies = [1, 1, 3_000, 3_000, 9_000, 1, 1].enumerated().map { index, length in
+      String(repeating: "1", count: length - 1) + "\(index)"
+    }
+    let (events, dropped) = try await kept(Backlog(bytes: 4 << 10, overflow: overflow), bodies: bodies)
+    let indices = events.compactMap { event in
+      if case .message(let message) = event { bodies.firstIndex(of: message.bodyText) } else { nil }
+    }
+    return (indices, dropped)
   }
 
   private func message(_ number: Int) throws -> SubscriptionEvent {
@@ -47,6 +64,19 @@ struct BacklogTests {
         ]
         + [.ended(.unsubscribed)])
     #expect(dropped == 4)
+  }
+
+  @Test func `a backlog has a limit in bytes too, which the message that reaches it may pass`() async throws {
+    let newest = try await keptOfLarge(.dropNewest)
+    #expect(newest.indices == [0, 1, 2, 3])
+    #expect(newest.dropped == 3)
+    // The one of 9,000 bytes fills it alone, and goes for the first after it.
+    let oldest = try await keptOfLarge(.dropOldest)
+    #expect(oldest.indices == [5, 6])
+    #expect(oldest.dropped == 5)
+    let held = try await keptOfLarge(.holdBack)
+    #expect(held.indices == [0, 1, 2, 3])
+    #expect(held.dropped == 0)
   }
 
   @Test func `hold back: the socket is not read, nothing is lost, and silence is no sign of death`() async throws {

@@ -195,6 +195,61 @@ struct BridgeTests {
     #expect(bench.take(after: .seconds(1)).map(\.count) == [300])
   }
 
+  @Test func `a source is asked for no more than the limit's bytes, and a batch that reaches the limit goes at once`() {
+    let bench = Bench()
+    bench.run(.window(.seconds(1)), waitingLimit: 8)
+    for _ in 0..<3 { bench.source.send("123") }
+    // The queue had no turn yet: six bytes leave room for one more, nine do not.
+    #expect(bench.source.asked == 2)
+    #expect(bench.take() == [["123", "123", "123"]])
+    #expect(bench.source.asked == 3)
+    // Neither one that is larger than the limit nor those that are skipped stop the source.
+    bench.source.send("12345678901")
+    #expect(bench.source.asked == 3)
+    #expect(bench.take() == [["12345678901"]])
+    for asked in 4..<24 {
+      #expect(bench.source.asked == asked)
+      bench.source.send("-")
+      #expect(bench.take() == [])
+    }
+    bench.source.send("1")
+    #expect(bench.take(after: .seconds(1)) == [["1"]])
+  }
+
+  @Test func `while the store is busy the limit's bytes wait, and then all arrive in order`() {
+    let bench = Bench()
+    let (count, length, limit) = (100, 64 << 10, 1 << 20)
+    let given = Lock(0)
+    let most = Lock(0)
+    let give: @Sendable () -> Void = { [source = bench.source] in
+      while source.asked >= given.withLock({ $0 }), given.withLock({ $0 }) < count {
+        let number = given.withLock { given in
+          defer { given += 1 }
+          return given
+        }
+        let digits = "\(number)"
+        source.send(String(repeating: "0", count: length - digits.count) + digits)
+      }
+    }
+    let taken = Lock(0)
+    let effect = bench.effect(
+      .window(.seconds(1)), waitingLimit: limit,
+      onDispatch: { actions in
+        give()
+        most.withLock { $0 = max($0, given.withLock { $0 } - taken.withLock { $0 }) }
+        taken.withLock { $0 += actions.count }
+      })
+    bench.runner.run(effect, cancellation: "id")
+    bench.manual.settle()
+    var heard: [String] = []
+    while heard.count < count {
+      give()
+      heard += bench.take(after: .seconds(1)).joined()
+    }
+    #expect(heard == (0..<count).map(String.init))
+    #expect(most.withLock { $0 } * length == limit)
+  }
+
   @Test func `mappings, signals and dispatch run on the caller's queue, one after the other`() async {
     let queue = DispatchQueue(label: "store", attributes: .concurrent)
     let source = TestSource()

@@ -65,6 +65,8 @@ final class TestSource: MessageSource {
 
   func cancel() { state.withLock { $0.cancels += 1 } }
 
+  func cost(of message: String) -> Int { message.utf8.count }
+
   var isStarted: Bool { state.withLock { $0.onMessage != nil } }
   /// How often the next message was asked for.
   var asked: Int { state.withLock { $0.asked } }
@@ -95,7 +97,7 @@ final class Bench: Sendable {
   var stateReads: Int { state.withLock { $0.reads } }
 
   func effect(
-    _ batching: Batching, onDispatch: @escaping @Sendable ([String]) -> Void = { _ in },
+    _ batching: Batching, waitingLimit: Int = 1 << 20, onDispatch: @escaping @Sendable ([String]) -> Void = { _ in },
     builder: (@Sendable () throws -> TestSource?)? = nil
   ) -> Effect {
     let (state, source, dispatches) = (SharedState(bench: self), source, dispatches)
@@ -107,7 +109,7 @@ final class Bench: Sendable {
       })
     return SocketChannelEffect(
       store: store, channelBuilder: builder ?? { source }, outputMapper: NumberMapper(), actionMapper: SayingMapper(),
-      batching: batching, environment: manual.environment, signal: { ["\($0.name)"] })
+      batching: batching, waitingLimit: waitingLimit, environment: manual.environment, signal: { ["\($0.name)"] })
   }
 
   private struct SharedState: Sendable {
@@ -121,8 +123,8 @@ final class Bench: Sendable {
     }
   }
 
-  func run(_ batching: Batching) {
-    runner.run(effect(batching), cancellation: "id")
+  func run(_ batching: Batching, waitingLimit: Int = 1 << 20) {
+    runner.run(effect(batching, waitingLimit: waitingLimit), cancellation: "id")
     manual.settle()
   }
 

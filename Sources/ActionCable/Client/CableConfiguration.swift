@@ -55,7 +55,7 @@ extension ReconnectPolicy {
 public struct Backlog: Sendable, Hashable {
   /// What happens to a message that is too much.
   public enum Overflow: Sendable, Hashable {
-    /// It is kept, and the socket is not read until half of the backlog is taken: TCP holds the server back, and with
+    /// It is kept, and the socket is not read until less than half of the backlog is left: TCP holds the server back, and with
     /// it every subscription of the client. Nothing is lost.
     case holdBack
     /// The oldest message goes, and a ``Gap`` stands in its place.
@@ -68,14 +68,20 @@ public struct Backlog: Sendable, Hashable {
   ///
   /// Default: 1,000.
   public var messages: Int
+  /// The most that is kept, in bytes: each message's frame plus 64.
+  ///
+  /// Default: 1 MiB, as much as a connection keeps unread. The message that reaches the limit may pass it, so that one
+  /// of any size is kept.
+  public var bytes: Int
   /// What happens to more.
   ///
   /// Default: ``Overflow/holdBack``.
   public var overflow: Overflow
 
   /// A backlog.
-  public init(messages: Int = 1_000, overflow: Overflow = .holdBack) {
+  public init(messages: Int = 1_000, bytes: Int = 1 << 20, overflow: Overflow = .holdBack) {
     self.messages = messages
+    self.bytes = bytes
     self.overflow = overflow
   }
 }

@@ -95,7 +95,7 @@ extension CableCore {
 extension CableState {
   fileprivate mutating func received(_ text: String, _ message: ServerMessage?, at now: Instant) {
     counters.frames += 1
-    for tap in taps { if let onText = tap.onText { call { onText(text) } } }
+    for tap in taps { if let onText = tap.onText { tell(bytes: text.utf8.count) { onText(text) } } }
     machine.received(message, text: text, at: now)
   }
 

@@ -47,6 +47,8 @@ struct CableState: Sendable {
 
   /// Effects that may wait; the socket is not read while there are more.
   static let maximumEffects = 8_192
+  /// The same of what the server sent and taps have not heard, in bytes: as much as a subscription's backlog.
+  static let maximumEffectBytes = 1 << 20
 
   var machine: CableMachine
   var link = Link()
@@ -68,6 +70,7 @@ struct CableState: Sendable {
   var counters = CableCounters()
 
   private var effects: [Effect] = []
+  private var effectBytes = 0
   private var isDraining = false
   private var timer: (id: UInt64, deadline: Instant)?
   private var cancelTimer: (@Sendable () -> Void)?
@@ -89,6 +92,12 @@ struct CableState: Sendable {
   mutating func put(_ effect: Effect) { effects.append(effect) }
   mutating func call(_ body: @escaping @Sendable () -> Void) { effects.append(.call(body)) }
 
+  /// Calls a tap with something that keeps so many bytes.
+  mutating func tell(bytes: Int, _ body: @escaping @Sendable () -> Void) {
+    call(body)
+    effectBytes += bytes
+  }
+
   /// Whether the caller has to see to the effects: there are some, and nobody does.
   mutating func beginDraining() -> Bool {
     guard !isDraining, !effects.isEmpty else { return false }
@@ -103,7 +112,7 @@ struct CableState: Sendable {
       isDraining = false
       return nil
     }
-    defer { effects = [] }
+    defer { (effects, effectBytes) = ([], 0) }
     return effects
   }
 
@@ -131,7 +140,7 @@ struct CableState: Sendable {
       counters.messages += 1
       for tap in taps {
         guard let onMessage = tap.onMessage else { continue }
-        call { [types, coding] in onMessage(types.resolved(message, coding)) }
+        tell(bytes: message.cost) { [types, coding] in onMessage(types.resolved(message, coding)) }
       }
     case .ping:
       counters.pings += 1
@@ -214,7 +223,9 @@ struct CableState: Sendable {
   // MARK: Reading
 
   /// Whether the socket may be read.
-  var mayRead: Bool { holding == 0 && effects.count < Self.maximumEffects }
+  var mayRead: Bool {
+    holding == 0 && effects.count < Self.maximumEffects && effectBytes < Self.maximumEffectBytes
+  }
 
   /// Reads on where that had been stopped and may be again.
   mutating func readOn(at now: Instant) {

@@ -1,9 +1,11 @@
-/// The events that a subscriber has not taken, in order, with at most so many messages as its backlog says.
+/// The events that a subscriber has not taken, in order, with no more messages than its backlog says.
 struct Inbox: Sendable {
   private let backlog: Backlog
   private var events: [SubscriptionEvent] = []
   private var head = 0
   private var messages = 0
+  /// What they cost.
+  private var bytes = 0
   private(set) var standing = Standing()
 
   /// What concerns the whole client.
@@ -14,22 +16,26 @@ struct Inbox: Sendable {
     var dropped: UInt64 = 0
   }
 
-  init(_ backlog: Backlog) { self.backlog = backlog }
+  init(_ backlog: Backlog) {
+    self.backlog = Backlog(
+      messages: max(1, backlog.messages), bytes: max(1, backlog.bytes), overflow: backlog.overflow)
+  }
 
   /// Keeps an event; whether there is one more than before.
   mutating func add(_ event: SubscriptionEvent) -> Bool {
-    guard case .message = event else {
+    guard case .message(let message) = event else {
       events.append(event)
       // Whoever has unsubscribed may never take the rest.
       if case .ended = event { standing.isHolding = false }
       return true
     }
-    let isFull = messages >= max(1, backlog.messages)
     switch backlog.overflow {
     case .dropOldest where isFull:
-      let grew = dropOldest()
-      events.append(event)
-      return grew
+      var grows = true
+      // A large message takes the place of several.
+      while isFull { if !dropOldest() { grows = false } }
+      keep(message)
+      return grows
     case .dropNewest where isFull:
       standing.dropped += 1
       guard let last = events.indices.last, last >= head, let gap = events[last].widened else {
@@ -39,17 +45,31 @@ struct Inbox: Sendable {
       events[last] = gap
       return false
     case .holdBack, .dropOldest, .dropNewest:
-      events.append(event)
-      messages += 1
-      if backlog.overflow == .holdBack, messages >= max(1, backlog.messages) { standing.isHolding = true }
+      keep(message)
+      if backlog.overflow == .holdBack, isFull { standing.isHolding = true }
       return true
     }
+  }
+
+  private var isFull: Bool { messages >= backlog.messages || bytes >= backlog.bytes }
+
+  private mutating func keep(_ message: CableMessage) {
+    events.append(.message(message))
+    messages += 1
+    bytes += message.cost
+  }
+
+  private mutating func forget(_ message: CableMessage) {
+    messages -= 1
+    bytes -= message.cost
   }
 
   /// Takes the first event.
   mutating func take() -> SubscriptionEvent? {
     guard head < events.count else { return nil }
-    let event = events[head]
+    // What was taken is not kept until its place is given up.
+    var event = SubscriptionEvent.gap(.reconnected)
+    swap(&event, &events[head])
     head += 1
     if head == events.count {
       events.removeAll(keepingCapacity: events.capacity <= 64)
@@ -58,16 +78,18 @@ struct Inbox: Sendable {
       events.removeFirst(head)
       head = 0
     }
-    if case .message = event {
-      messages -= 1
-      if messages <= backlog.messages / 2 { standing.isHolding = false }
+    if case .message(let message) = event {
+      forget(message)
+      if messages <= backlog.messages / 2, bytes <= backlog.bytes / 2 { standing.isHolding = false }
     }
     return event
   }
 
   /// Puts a gap in the place of the oldest message; whether there is one event more when the next is added.
   private mutating func dropOldest() -> Bool {
-    guard let oldest = events[head...].firstIndex(where: \.isMessage) else { return true }
+    guard let oldest = events[head...].firstIndex(where: \.isMessage), case .message(let message) = events[oldest]
+    else { return true }
+    forget(message)
     standing.dropped += 1
     if oldest > head, let gap = events[oldest - 1].widened {
       events[oldest - 1] = gap

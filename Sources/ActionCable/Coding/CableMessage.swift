@@ -1,4 +1,5 @@
 public import Foundation
+import WebSocketHandling
 
 /// What a channel sent.
 public struct CableMessage: Sendable {
@@ -28,6 +29,9 @@ public struct CableMessage: Sendable {
     self.init(identifier: identifier, type: type, frame: body, body: 0..<body.utf8.count)
     self.coding = coding
   }
+
+  /// What the message counts for where it waits: it keeps its whole frame.
+  package var cost: Int { WebSocketMessage.text(frame).cost }
 
   /// The body, byte for byte as it was sent: any JSON value, `null` too.
   public var bodyData: Data { bytes(body) }

@@ -100,7 +100,7 @@ extension WebSocketMessage {
   }
 
   /// What the message counts for in a queue.
-  var cost: Int {
+  package var cost: Int {
     switch self {
     case .text(let text): text.utf8.count + messageOverhead
     case .binary(let data): data.count + messageOverhead

@@ -1,5 +1,5 @@
 public import ActionCable
-import WebSocketHandling
+package import WebSocketHandling
 import WebSocketServing
 import WebSocketTransport
 
@@ -58,13 +58,25 @@ public final class LoopbackChannel: Sendable {
   /// Sends a message to all who stream from there.
   public func broadcast(to stream: String, _ message: JSONValue) { hub?.broadcast(to: stream, message.description) }
 
+  /// Sends a message whose JSON text is as it is, and hears when the operating system has taken it or why not: so that
+  /// a flood waits for its client.
+  package func transmit(
+    json: String, completion: @escaping @Sendable (Result<Void, EngineError.WebSocketError>) -> Void
+  ) {
+    connection.send(.text(frame(of: json)), completion: completion)
+  }
+
   // MARK: For the server
 
   var isRejected: Bool { state.withLock { $0.isRejected } }
 
   func streams(from stream: String) -> Bool { state.withLock { $0.streams.contains(stream) } }
 
-  func transmit(json: String) { send("{\"identifier\":\(CanonicalJSON.quoted(identifier)),\"message\":\(json)}") }
+  func transmit(json: String) { send(frame(of: json)) }
+
+  private func frame(of json: String) -> String {
+    "{\"identifier\":\(CanonicalJSON.quoted(identifier)),\"message\":\(json)}"
+  }
 
   func send(_ text: String) { connection.send(.text(text)) }
 

@@ -1,0 +1,111 @@
+import ActionCable
+import Foundation
+import Glibc
+import StoreBridge
+import Testing
+import WebSocketTesting
+import WebSocketTransport
+
+private struct Numbered: Decodable {
+  var number: Int
+}
+
+private struct NumberedMapper: OutputMapping {
+  func map(from message: CableMessage) throws -> Int? { try message.decode(Numbered.self).number }
+}
+
+private typealias Effect = SocketChannelEffect<SubscriptionSource, NumberedMapper, NumberActionMapper>
+
+@Suite("A flood over Action Cable", .timeLimit(.minutes(5)))
+struct CableFlowTests {
+  /// A million by hand, in a release build.
+  private static let count = ProcessInfo.processInfo.environment["CABLE_MESSAGES"].flatMap(Int.init) ?? 20_000
+  /// What a process may need beside the limits of the server, the connection, the subscription and the bridge.
+  private static let slack = 12 << 20
+
+  @Test func `all are dispatched in order, a batch at a time, and memory stays within the limits`() async {
+    await #expect(processExitsWith: .success) {
+      let count = Self.count
+      let server = try Self.server(sending: count)
+      let memory = Lock((first: 0, most: 0))
+      let store = CountingStore(expecting: count) { _ in
+        let now = residentBytes()
+        memory.withLock { memory in
+          if memory.first == 0 { memory.first = now }
+          memory.most = max(memory.most, now)
+        }
+      }
+      let client = ActionCableClient(url: server.url, logger: SilentLogger())
+      let runner = EffectRunner<Int>()
+      runner.run(try Self.effect(store, client), cancellation: 1)
+      try await client.connect()
+      await store.waitForEnd()
+      let counts = store.counts
+      guard counts.numbers == count, counts.isInOrder, counts.reads == counts.batches, counts.largestBatch <= 1_000,
+        counts.others == 0
+      else { fatalError("\(counts)") }
+      let grown = memory.withLock { $0.most - $0.first }
+      // A sanitizer keeps books of its own.
+      let isCounted = ProcessInfo.processInfo.environment["SANITIZER"] == nil
+      guard grown < (3 << 20) + Self.slack || !isCounted else { fatalError("\(grown) bytes more are resident") }
+      await client.shutdown()
+    }
+  }
+
+  @Test func `of large messages no more wait than the limits say, and none is lost`() async throws {
+    let (count, length) = (300, 64 << 10)
+    // Each end of the bridge keeps 1 MiB: what the store has not taken, and what the bridge has not.
+    let limit = 2 * (1 << 20) / length
+    let server = try Self.server(sending: count, padding: String(repeating: "x", count: length))
+    let client = ActionCableClient(url: server.url, logger: SilentLogger())
+    let most = Lock(0)
+    let store = CountingStore(expecting: count) { taken in
+      // The store does not go on until as much waits as may, but for the half that a subscription may lack.
+      while Int(client.counters.messages) < min(count, taken + limit * 3 / 4) { usleep(500) }
+      most.withLock { $0 = max($0, Int(client.counters.messages) - taken) }
+    }
+    let runner = EffectRunner<Int>()
+    runner.run(try Self.effect(store, client), cancellation: 1)
+    try await client.connect()
+    await store.waitForEnd()
+    let counts = store.counts
+    #expect(counts.numbers == count)
+    #expect(counts.isInOrder)
+    #expect(counts.reads == counts.batches)
+    #expect(counts.others == 0)
+    #expect(most.withLock { $0 } <= limit)
+    await client.shutdown()
+  }
+
+  private static func effect(_ store: CountingStore, _ client: ActionCableClient) throws -> Effect {
+    let identifier = try ChannelIdentifier("Numbers")
+    return Effect(
+      store: store.port, channelBuilder: { SubscriptionSource(client, to: identifier) },
+      outputMapper: NumberedMapper(), actionMapper: NumberActionMapper(), batching: .window(.milliseconds(20)),
+      signal: signal)
+  }
+
+  /// A server whose channel sends so many numbers as fast as they are taken.
+  private static func server(sending count: Int, padding: String = "") throws -> CableLoopbackServer {
+    try CableLoopbackServer(channels: ["Numbers": { send(from: 0, to: count, padding, over: $0) }])
+  }
+
+  /// Some at a time, so that the server's queue does not grow.
+  private static func send(from first: Int, to count: Int, _ padding: String, over channel: LoopbackChannel) {
+    guard first < count else { return }
+    let last = min(first + (padding.isEmpty ? 1_000 : 10), count) - 1
+    for number in first...last {
+      channel.transmit(json: "{\"number\":\(number),\"padding\":\"\(padding)\"}") { [weak channel] result in
+        if number == last, let channel, case .success = result {
+          send(from: last + 1, to: count, padding, over: channel)
+        }
+      }
+    }
+  }
+}
+
+/// The memory of this process that is in use.
+private func residentBytes() -> Int {
+  let fields = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8))?.split(separator: " ") ?? []
+  return fields.count > 1 ? (Int(fields[1]) ?? 0) * Int(getpagesize()) : 0
+}
