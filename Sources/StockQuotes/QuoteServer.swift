@@ -51,6 +51,9 @@ public final class QuoteServer: Sendable {
   /// The number of clients that are connected.
   public var clientCount: Int { floor.clientCount }
 
+  /// The products that anybody watches, in order.
+  package var watchedProducts: [String] { floor.watchedProducts }
+
   /// Ends TCP of every client at once.
   package func dropAll() { server.dropAll() }
 
@@ -58,7 +61,7 @@ public final class QuoteServer: Sendable {
   public func shutDown() { server.shutDown() }
 }
 
-/// All who watch, and the timer that tells them prices.
+/// All who watch, and the timer that tells them prices; what they ask for and the prices' changes take turns on one loop.
 private final class TradingFloor: Sendable {
   private struct State: Sendable {
     var board: QuoteBoard
@@ -79,6 +82,7 @@ private final class TradingFloor: Sendable {
   }
 
   var clientCount: Int { state.withLock { $0.board.clientCount } }
+  var watchedProducts: [String] { state.withLock { $0.board.watchedProducts } }
 
   func admit(_ connection: ServerConnection) {
     let outlet = QuoteOutlet(connection)
@@ -96,15 +100,23 @@ private final class TradingFloor: Sendable {
     }
     outlet.send(.connected)
     connection.onMessage { [weak self, unowned connection] message in
-      guard let message = try? JSONDecoder().decode(ClientMessage.self, from: Data(message.bytes)) else {
-        return outlet.send(.failed(topic: nil))
-      }
+      let message = try? JSONDecoder().decode(ClientMessage.self, from: Data(message.bytes))
+      self?.received(message, from: id, outlet, connection)
+    }
+    if mustTick { scheduleTick() }
+  }
+
+  /// Has a client's message answered where the prices change, so that no newer one overtakes the price at its time.
+  private func received(
+    _ message: ClientMessage?, from id: Int, _ outlet: QuoteOutlet, _ connection: ServerConnection
+  ) {
+    loop.execute { [self] in
       switch message {
-      case .subscribe(let topic): self?.subscribe(id, outlet, topic)
+      case nil: outlet.send(.failed(topic: nil))
+      case .subscribe(let topic): subscribe(id, outlet, topic)
       case .unsubscribe(let given): if given == id { connection.close() }
       }
     }
-    if mustTick { scheduleTick() }
   }
 
   private func subscribe(_ id: Int, _ outlet: QuoteOutlet, _ topic: String) {

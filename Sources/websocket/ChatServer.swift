@@ -13,17 +13,9 @@ struct ChatServer {
   }
 
   func run() {
-    do throws(EngineError.WebSocketError) {
-      let room = Room()
-      let server = try WebSocketServer(port: port, pages: [Self.page]) { room.join($0) }
-      Terminal.onTermination {
-        server.shutDown()
-        Terminal.exitOnce(isDone: { server.connections.isEmpty })
-      }
-      Terminal.print("\(server.url)")
-    } catch {
-      Terminal.complain("\(error)")
-      exit(1)
+    let room = Room()
+    Terminal.serve { () throws(EngineError.WebSocketError) in
+      try WebSocketServer(port: port, pages: [Self.page]) { room.join($0) }
     }
   }
 

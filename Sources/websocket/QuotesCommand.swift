@@ -51,17 +51,7 @@ struct QuotesCommand {
     switch action {
     case .watch(let watch): watch.run()
     case .serve(let port, let interval):
-      do throws(EngineError.WebSocketError) {
-        let server = try QuoteServer(port: port, interval: interval)
-        Terminal.onTermination {
-          server.shutDown()
-          Terminal.exitOnce(isDone: { server.clientCount == 0 })
-        }
-        Terminal.print("\(server.url)")
-      } catch {
-        Terminal.complain("\(error)")
-        exit(1)
-      }
+      Terminal.serve { () throws(EngineError.WebSocketError) in try QuoteServer(port: port, interval: interval) }
     }
   }
 }

@@ -32,19 +32,11 @@ final class ServeCommand: Sendable {
   }
 
   func run() {
-    do throws(EngineError.WebSocketError) {
-      let room = Room()
-      let server = try WebSocketServer(port: port, tls: tls) { [isEcho] connection in
+    let room = Room()
+    Terminal.serve { () throws(EngineError.WebSocketError) in
+      try WebSocketServer(port: port, tls: tls) { [isEcho] connection in
         if isEcho { WebSocketServer.echo(connection) } else { room.join(connection) }
       }
-      Terminal.onTermination {
-        server.shutDown()
-        Terminal.exitOnce(isDone: { server.connections.isEmpty })
-      }
-      Terminal.print("\(server.url)")
-    } catch {
-      Terminal.complain("\(error)")
-      exit(1)
     }
   }
 }

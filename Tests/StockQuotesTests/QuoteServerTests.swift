@@ -3,80 +3,14 @@ import StockQuotes
 import Testing
 import WebSocketHandling
 import WebSocketServing
-import WebSocketTesting
 import WebSocketTransport
 
 @Suite("Stock quotes over loopback", .timeLimit(.minutes(5)))
 struct QuoteServerTests {
-  /// Prices that tell their product and how often it was asked for.
-  private static func counting() -> @Sendable (String) -> Int {
-    let rounds = Lock<[String: Int]>([:])
-    return { product in
-      let round = rounds.withLock { rounds in
-        rounds[product, default: 0] += 1
-        return rounds[product] ?? 0
-      }
-      return Int(product).map { $0 * 1_000_000 + round } ?? 0
-    }
-  }
-
-  @Test("200 watchers on 20 products hear the prices of their product, in order, and leave nothing behind")
-  func watchers() async throws {
-    let server = try QuoteServer(interval: .milliseconds(5), price: Self.counting())
-    try await withThrowingTaskGroup(of: Void.self) { group in
-      for number in 0..<200 {
-        let product = String(100 + number % 20)
-        group.addTask {
-          let client = QuoteClient(
-            request: Self.patient(server.url), handler: DefaultWebSocketHandler(logger: Silent()))
-          var heard: [Int] = []
-          for try await price in client.prices(of: product) {
-            heard.append(try #require(Int(price)))
-            // Some watch longer than others; some are killed, some close.
-            if heard.count == 3 + number % 5 { break }
-          }
-          #expect(heard.allSatisfy { String($0 / 1_000_000) == product })
-          #expect(heard == heard.sorted())
-          if number % 3 > 0 { await withCheckedContinuation { done in client.close { done.resume() } } }
-        }
-      }
-      try await group.waitForAll()
-    }
-    while server.clientCount > 0 { await Task.yield() }
-  }
-
-  @Test func `a client that does not read gets the newest price, and not those in between`() async throws {
-    let counter = Lock(0)
-    let server = try QuoteServer(products: ["1"], interval: .milliseconds(1)) { _ in
-      counter.withLock { counter in
-        counter += 1
-        return counter
-      }
-    }
-    var configuration = HandlerConfiguration()
-    // Nothing is read any more once this little is kept.
-    configuration.receiveBufferLimit = 200
-    let handler = DefaultWebSocketHandler(logger: Silent(), configuration: configuration)
-    try await handler.connect(request: Self.patient(server.url))
-    try await handler.send(message: WebSocketMessage.text(#"{"subscribeTo":"trading.product.1"}"#))
-    while counter.withLock({ $0 }) < 500 { await Task.yield() }
-    let before = counter.withLock { $0 }
-    var heard: [Int] = []
-    while (heard.last ?? 0) < before {
-      let message = try await handler.receive(WebSocketMessage.self)
-      guard let quote = try? JSONDecoder().decode(SocketQuoteResponse.self, from: message.data) else { continue }
-      heard.append(try #require(Int(quote.body.currentPrice)))
-    }
-    #expect(heard == heard.sorted())
-    // A backlog would be some five hundred.
-    #expect(heard.count < 50)
-    try await handler.disconnect()
-  }
-
   @Test func `the seed's flow goes over the wire as printed, text or binary`() async throws {
     let server = try QuoteServer(products: ["100"], interval: .seconds(3_600)) { _ in 42 }
     let handler = DefaultWebSocketHandler(logger: Silent())
-    try await handler.connect(request: Self.patient(server.url))
+    try await handler.connect(request: patient(server.url))
     func next() async throws -> String {
       let message = try await handler.receive(WebSocketMessage.self)
       guard case .binary(let data) = message else { return "text: \(message)" }
@@ -118,7 +52,7 @@ struct QuoteServerTests {
       connection.onClose { _ in feed.finish() }
       connection.send(.text(#"{"t":"connect.connected"}"#))
     }
-    let client = QuoteClient(request: Self.patient(server.url), handler: DefaultWebSocketHandler(logger: Silent()))
+    let client = QuoteClient(request: patient(server.url), handler: DefaultWebSocketHandler(logger: Silent()))
     let heard = Lock<[String?]>([])
     let (prices, priceFeed) = AsyncStream.makeStream(of: Void.self)
     client.subscribe(to: "100") { price in
@@ -142,7 +76,7 @@ struct QuoteServerTests {
     let server = try QuoteServer(products: ["1"])
     for (url, product) in [(url, "1"), (server.url, "2")] {
       let (told, feed) = AsyncStream.makeStream(of: String?.self)
-      let client = QuoteClient(request: Self.patient(url), handler: DefaultWebSocketHandler(logger: Silent()))
+      let client = QuoteClient(request: patient(url), handler: DefaultWebSocketHandler(logger: Silent()))
       client.subscribe(to: product) { feed.yield($0) }
       var iterator = told.makeAsyncIterator()
       #expect(await iterator.next() == .some(nil))
@@ -156,7 +90,7 @@ struct QuoteServerTests {
     let policy = ReconnectPolicy(backoff: Backoff(first: .zero, base: .zero, maximum: .zero))
     let session = ReconnectingSession(
       DefaultWebSocketHandler(logger: Silent()), policy: policy, logger: Silent())
-    let client = QuoteClient(request: Self.patient(server.url), handler: session)
+    let client = QuoteClient(request: patient(server.url), handler: session)
     var prices = client.prices(of: "1").makeAsyncIterator()
     for _ in 0..<3 {
       #expect(try await prices.next() != nil)
@@ -167,11 +101,14 @@ struct QuoteServerTests {
     client.close()
   }
 
-  private static func patient(_ url: URL) -> NetworkRequest {
-    NetworkRequest(url: url, connectTimeout: .seconds(240), closeTimeout: .seconds(240))
-  }
 }
 
-private struct Silent: Logger {
+/// A request that a slow machine does not end.
+func patient(_ url: URL) -> NetworkRequest {
+  NetworkRequest(url: url, connectTimeout: .seconds(240), closeTimeout: .seconds(240))
+}
+
+/// A logger that says nothing.
+struct Silent: Logger {
   func log(file: String, function: String, line: Int, logLevel: LogLevel, _ message: @autoclosure () -> Any) {}
 }

@@ -1,0 +1,196 @@
+import Foundation
+import Glibc
+import Testing
+import WebSocketHandling
+import WebSocketTransport
+
+@testable import StockQuotes
+
+@Suite("Many watchers of stock quotes over loopback", .timeLimit(.minutes(5)))
+struct QuoteWatchersTests {
+  @Test("200 watchers on 20 products hear the right prices, slow ones the newest; killed ones leave nothing behind")
+  func watchers() async {
+    await #expect(processExitsWith: .success) {
+      let rounds = Rounds()
+      let server = try QuoteServer(interval: .milliseconds(5), price: { rounds.nextPrice(of: $0) })
+      // The first connection and the first sleep make descriptors that stay.
+      try await Task.sleep(for: .milliseconds(1))
+      var first = Watcher(server, "100")
+      _ = try await first.price()
+      let firstID = try #require(first.client.connectionId)
+      await first.close()
+      try await Self.expectSoon { server.clientCount == 0 }
+      let descriptors = try openDescriptors()
+
+      var ids: Set = [firstID]
+      try await withThrowingTaskGroup(of: [Int].self) { group in
+        for product in QuoteServer.defaultProducts {
+          group.addTask { try await Self.watch(product, server, rounds) }
+        }
+        for try await seen in group {
+          #expect(seen.count == 10)
+          #expect(ids.isDisjoint(with: seen))
+          ids.formUnion(seen)
+        }
+      }
+      #expect(ids.count == 201)
+      try await Self.expectSoon { server.clientCount == 0 }
+      #expect(server.watchedProducts == [])
+      // What is under way ends in its own time.
+      try await Self.expectSoon { try openDescriptors() <= descriptors }
+    }
+  }
+
+  /// Ten watchers of one product: four steady ones, two slow ones, two that are killed, and two that come then.
+  ///
+  /// - Returns: their ids.
+  private static func watch(_ product: String, _ server: QuoteServer, _ rounds: Rounds) async throws -> [Int] {
+    var ids: [Int] = []
+    var watchers = (0..<4).map { _ in Watcher(server, product) }
+    var slow: [SlowWatcher] = []
+    for _ in 0..<2 { slow.append(try await SlowWatcher(server, product)) }
+    for isReset in [true, false] {
+      do {
+        let victim = try Victim(server, product, isReset: isReset)
+        ids.append(try victim.idOnceItHears())
+      }
+      watchers.append(Watcher(server, product))
+    }
+    // The slow ones read nothing for a hundred changes of the price.
+    let goal = rounds.price(of: product) + 100
+    for index in watchers.indices {
+      var heard = [try await watchers[index].price()]
+      while heard.count < 5 || index == 0 && (heard.last ?? 0) < goal {
+        heard.append(try await watchers[index].price())
+      }
+      #expect(heard.allSatisfy { Rounds.product(of: $0) == product })
+      #expect(heard == heard.sorted())
+      ids.append(try #require(watchers[index].client.connectionId))
+    }
+    for watcher in slow {
+      let now = rounds.price(of: product)
+      var heard = [try await watcher.price()]
+      while (heard.last ?? 0) < now { heard.append(try await watcher.price()) }
+      // A backlog would be a hundred.
+      #expect(heard.count < 20)
+      for _ in 0..<3 { heard.append(try await watcher.price()) }
+      #expect(heard.allSatisfy { Rounds.product(of: $0) == product })
+      #expect(heard == heard.sorted())
+      ids.append(try watcher.id())
+    }
+    // Some close, the others are let go.
+    for watcher in watchers.prefix(4) { await watcher.close() }
+    return ids
+  }
+
+  /// Expects what ends of connections that are under way bring about.
+  private static func expectSoon(
+    _ isReached: () throws -> Bool, sourceLocation: SourceLocation = #_sourceLocation
+  ) async throws {
+    let deadline = ContinuousClock.now + .seconds(240)
+    while try !isReached(), ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(5)) }
+    #expect(try isReached(), sourceLocation: sourceLocation)
+  }
+}
+
+/// Prices that tell their product and how often it was asked for.
+private final class Rounds: Sendable {
+  private let rounds = Lock<[String: Int]>([:])
+
+  func nextPrice(of product: String) -> Int {
+    rounds.withLock { $0[product, default: 0] += 1 }
+    return price(of: product)
+  }
+
+  /// The price now.
+  func price(of product: String) -> Int { (Int(product) ?? 0) * 1_000_000 + rounds.withLock { $0[product] ?? 0 } }
+
+  static func product(of price: Int) -> String { String(price / 1_000_000) }
+}
+
+/// A watcher as programs have it.
+private struct Watcher {
+  let client: QuoteClient
+  private var prices: AsyncThrowingStream<String, any Error>.Iterator
+
+  init(_ server: QuoteServer, _ product: String) {
+    client = QuoteClient(request: patient(server.url), handler: DefaultWebSocketHandler(logger: Silent()))
+    prices = client.prices(of: product).makeAsyncIterator()
+  }
+
+  mutating func price() async throws -> Int { try #require(Int(try await prices.next() ?? "")) }
+
+  func close() async { await withCheckedContinuation { done in client.close { done.resume() } } }
+}
+
+/// A watcher whose connection is not read before it asks.
+private final class SlowWatcher: Sendable {
+  private let handler: DefaultWebSocketHandler
+  private let acknowledged = Lock<Int?>(nil)
+
+  init(_ server: QuoteServer, _ product: String) async throws {
+    var configuration = HandlerConfiguration()
+    // Nothing is read any more once this little is kept.
+    configuration.receiveBufferLimit = 200
+    handler = DefaultWebSocketHandler(logger: Silent(), configuration: configuration)
+    try await handler.connect(request: patient(server.url))
+    let message = ClientMessage.subscribe(topic: Wire.topic(of: product))
+    try await handler.send(message: WebSocketMessage.text(message.text))
+  }
+
+  func price() async throws -> Int {
+    while true {
+      switch ServerMessage(try await handler.receive(WebSocketMessage.self).data) {
+      case .quote(_, let price): return try #require(Int(price))
+      case .ack(let id): acknowledged.withLock { $0 = id }
+      case .connected, .failed, .unknown: break
+      }
+    }
+  }
+
+  func id() throws -> Int { try #require(acknowledged.withLock { $0 }) }
+}
+
+/// A watcher whose TCP ends with the value, without a closing handshake.
+private struct Victim: ~Copyable {
+  private let socket: FileDescriptor
+
+  /// - Parameter isReset: whether TCP is reset, or ends in order.
+  init(_ server: QuoteServer, _ product: String, isReset: Bool) throws {
+    let address = try #require(SocketAddress.literal(host: "127.0.0.1", port: server.port))
+    let socket = try Socket.open(family: address.family)
+    _ = try Socket.connect(socket, to: address)
+    if isReset { Socket.resetOnClose(socket) }
+    let flags = fcntl(socket.rawValue, F_GETFL)
+    _ = fcntl(socket.rawValue, F_SETFL, flags & ~O_NONBLOCK)
+    var ready = pollfd(fd: socket.rawValue, events: Int16(POLLOUT), revents: 0)
+    _ = poll(&ready, 1, -1)
+    let subscribe = Array(ClientMessage.subscribe(topic: Wire.topic(of: product)).text.utf8)
+    // A masked text message; a masking key of zeros changes nothing.
+    let frame: [UInt8] = [0x81, 0x80 | UInt8(subscribe.count), 0, 0, 0, 0] + subscribe
+    let upgrade = """
+      GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+      Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n
+      """
+    _ = (Array(upgrade.utf8) + frame).withUnsafeBytes { Socket.write(socket, $0) }
+    self.socket = socket
+  }
+
+  /// Waits for its first price.
+  ///
+  /// - Returns: its id.
+  func idOnceItHears() throws -> Int {
+    var received = ""
+    var buffer = [UInt8](repeating: 0, count: 4096)
+    while !received.contains("trading.quote") {
+      guard case .bytes(let count) = buffer.withUnsafeMutableBytes({ Socket.read(socket, into: $0) }) else { break }
+      received += String(decoding: buffer[..<count], as: UTF8.self)
+    }
+    let digits = received.split(separator: "\"connectionId\":").dropFirst().first?.prefix(while: \.isNumber)
+    return try #require(digits.flatMap { Int($0) })
+  }
+}
+
+private func openDescriptors() throws -> Int {
+  try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count
+}
