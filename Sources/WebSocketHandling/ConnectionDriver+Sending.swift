@@ -25,24 +25,21 @@ extension ConnectionDriver {
         answer(error, completion, &state)
         return false
       }
-      return enqueue(kind, payload, completion, &state)
+      return enqueue(kind, payload, completion, isAwaited: completion != nil, &state)
     }
     if mustPump { pump() }
   }
 
-  /// Sends a message and says at once what became of it, where that is known; else the completion will.
-  func send(_ kind: MessageKind, _ payload: Payload, orLater completion: @escaping Completion) -> SendOutcome {
+  /// Sends a message and says at once what became of it, where that is known; else `completion` is asked for, under the
+  /// lock, and will tell.
+  func send(_ kind: MessageKind, _ payload: Payload, orLater completion: () -> Completion) -> SendOutcome {
     let (outcome, mustPump) = perform { state -> (SendOutcome, Bool) in
       if let error = refusal(&state, bytes: payload.count) { return (.refused(error), false) }
-      let mustPump = enqueue(kind, payload, completion, &state)
-      guard state.io.outgoing.messageCount == 0, case .written(let count)? = state.io.callbacks.last else {
-        return (.pending, mustPump)
-      }
-      // Everything is written, and this message was the last.
-      _ = state.io.written.popLast()
-      state.io.callbacks.removeLast()
-      if count > 1 { state.io.callbacks.append(.written(count - 1)) }
-      return (.written, false)
+      let mustPump = enqueue(kind, payload, nil, isAwaited: true, &state)
+      if case .ended(let record) = state.io.phase { return (.refused(.closed(record)), false) }
+      guard state.io.outgoing.messageCount > 0 else { return (.written, false) }
+      state.io.outgoing.complete(last: completion())
+      return (.pending, mustPump)
     }
     if mustPump { pump() }
     return outcome
@@ -111,12 +108,12 @@ extension ConnectionDriver {
 
   /// Queues a message and writes what may be written now; true where more may go at once.
   private func enqueue(
-    _ kind: MessageKind, _ payload: Payload, _ completion: Completion?, _ state: inout State
+    _ kind: MessageKind, _ payload: Payload, _ completion: Completion?, isAwaited: Bool, _ state: inout State
   ) -> Bool {
     let bytes = payload.count
     state.io.outgoing.append(kind.opcode, payload, random: environment.random, completion: completion)
     noteGrowth(kind, bytes: bytes, &state)
-    return writeUnlessCorked(&state, isAwaited: completion != nil)
+    return writeUnlessCorked(&state, isAwaited: isAwaited)
   }
 
   @inline(__always)

@@ -55,6 +55,8 @@ package final class ConnectionDriver: Sendable {
   /// What a change asked for, to be done outside the lock.
   struct Aftermath: ~Copyable {
     fileprivate var wakeUps: [@Sendable () -> Void] = []
+    /// Whether what they take makes room to read on.
+    fileprivate var mayReadOn = false
     fileprivate var mustDrain = false
   }
 
@@ -75,7 +77,10 @@ package final class ConnectionDriver: Sendable {
   /// The end of every change under the lock but the least.
   func conclude(_ state: inout State, willDrain: Bool = false, _ aftermath: inout Aftermath) {
     settle(&state)
-    if !state.io.wakeUps.isEmpty { swap(&aftermath.wakeUps, &state.io.wakeUps) }
+    if !state.io.wakeUps.isEmpty {
+      swap(&aftermath.wakeUps, &state.io.wakeUps)
+      aftermath.mayReadOn = !state.io.isReading && state.io.mayReadOn
+    }
     guard !willDrain, !state.io.callbacks.isEmpty, !state.io.drainIsScheduled, !state.io.isDraining else { return }
     aftermath.mustDrain = true
     state.io.drainIsScheduled = true
@@ -86,8 +91,8 @@ package final class ConnectionDriver: Sendable {
   func follow(_ aftermath: borrowing Aftermath) {
     if !aftermath.wakeUps.isEmpty {
       for wakeUp in aftermath.wakeUps { wakeUp() }
-      // What they took made room.
-      resumeReading()
+      // Only then: the lock is the woken task's now.
+      if aftermath.mayReadOn { resumeReading() }
     }
     if aftermath.mustDrain { executor.execute { [self] in drain() } }
   }

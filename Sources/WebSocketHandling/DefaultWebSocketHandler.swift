@@ -102,11 +102,16 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
 
   /// Does not suspend where the message is written at once.
   private func sendOnce(_ kind: MessageKind, _ payload: Payload) async -> Result<Void, EngineError.WebSocketError> {
-    let answer = Promise<Result<Void, EngineError.WebSocketError>>()
-    switch driver.send(kind, payload, orLater: { answer.give($0) }) {
-    case .written: return .success(())
+    var answer: Promise<Result<Void, EngineError.WebSocketError>>?
+    let outcome = driver.send(kind, payload) {
+      let promise = Promise<Result<Void, EngineError.WebSocketError>>()
+      answer = promise
+      return { promise.give($0) }
+    }
+    switch outcome {
     case .refused(let error): return .failure(error)
-    case .pending: return await answer.wait()
+    case .written: return .success(())
+    case .pending: return await answer?.wait() ?? .success(())
     }
   }
 

@@ -54,14 +54,15 @@ import Glibc
   private var mutex: UnsafeMutablePointer<pthread_mutex_t> { memory.assumingMemoryBound(to: pthread_mutex_t.self) }
 
   @usableFromInline init(followedBy byteCount: Int) {
-    memory = .allocate(byteCount: Self.size + byteCount, alignment: Self.alignment)
+    guard let memory = malloc(Self.size + byteCount) else { preconditionFailure("out of memory") }
+    self.memory = memory
     memory.bindMemory(to: pthread_mutex_t.self, capacity: 1).initialize(to: pthread_mutex_t())
     pthread_mutex_init(mutex, nil)
   }
 
   @usableFromInline func destroy() {
     pthread_mutex_destroy(mutex)
-    memory.deallocate()
+    free(memory)
   }
 
   @usableFromInline func lock() { pthread_mutex_lock(mutex) }

@@ -4,7 +4,7 @@ import WebSocketTransport
 final class Promise<Value: Sendable>: Sendable {
   private enum State: Sendable {
     case open
-    case waiting(CheckedContinuation<Value, Never>)
+    case waiting(UnsafeContinuation<Value, Never>)
     case given(Value)
     case done
   }
@@ -12,7 +12,7 @@ final class Promise<Value: Sendable>: Sendable {
   private let state = Lock(State.open)
 
   func give(_ value: Value) {
-    let waiting = state.withLock { state -> CheckedContinuation<Value, Never>? in
+    let waiting = state.withLock { state -> UnsafeContinuation<Value, Never>? in
       switch state {
       case .waiting(let continuation):
         state = .done
@@ -28,7 +28,8 @@ final class Promise<Value: Sendable>: Sendable {
 
   /// Called once.
   func wait() async -> Value {
-    await withCheckedContinuation { continuation in
+    // Safe: a continuation is resumed here or by whoever takes it out of `waiting`, which happens once.
+    await withUnsafeContinuation { continuation in
       let given = state.withLock { state -> Value? in
         if case .given(let value) = state {
           state = .done

@@ -110,6 +110,23 @@ struct SendQueue: ~Copyable, Sendable {
     return true
   }
 
+  /// Gives a completion to the message added last, which has none and is not written.
+  mutating func complete(last completion: @escaping Completion) {
+    if var frame = waiting.popLast() {
+      frame.completion = completion
+      waiting.append(frame)
+    } else if current != nil {
+      current?.completion = completion
+    } else {
+      endTail()
+      if var entry = encoded.popLast() {
+        entry.hasCompletion = true
+        encoded.append(entry)
+      }
+      completions.append(SendCompletion(call: completion))
+    }
+  }
+
   private func encodesAtOnce(_ count: Int) -> Bool {
     isOpen && count <= Self.pieceBytes / 4 && buffer.count < Self.pieceBytes && nothingWaits
   }
