@@ -8,7 +8,7 @@ public import WebSocketTransport
 /// callback. Releasing the last reference closes the connection with 1001 and fails what is pending as
 /// ``EngineError/WebSocketError/cancelled``.
 public final class DefaultWebSocketHandler: WebSocketHandler {
-  private let driver: ConnectionDriver
+  let driver: ConnectionDriver
   private let decoder: MessageDecoder
   private let sendsJSONAsText: Bool
 
