@@ -20,7 +20,7 @@ extension Terminal {
   /// Prints the server's URL as the first line; SIGINT or SIGTERM closes its connections and ends the process.
   ///
   /// - Parameter start: makes the server; where it fails the process ends with 1.
-  static func serve(_ start: () throws(EngineError.WebSocketError) -> some StoppableServer) {
+  static func serve(_ start: () throws(EngineError.WebSocketError) -> any StoppableServer) {
     do throws(EngineError.WebSocketError) {
       let server = try start()
       onTermination {
