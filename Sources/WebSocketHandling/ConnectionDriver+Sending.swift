@@ -35,9 +35,10 @@ extension ConnectionDriver {
   func send(_ kind: MessageKind, _ payload: Payload, orLater completion: () -> Completion) -> SendOutcome {
     let (outcome, mustPump) = perform { state -> (SendOutcome, Bool) in
       if let error = refusal(&state, bytes: payload.count) { return (.refused(error), false) }
+      let number = state.io.outgoing.nextNumber
       let mustPump = enqueue(kind, payload, nil, isAwaited: true, &state)
       if case .ended(let record) = state.io.phase { return (.refused(.closed(record)), false) }
-      guard state.io.outgoing.messageCount > 0 else { return (.written, false) }
+      if state.io.outgoing.hasWritten(number) { return (.written, mustPump) }
       state.io.outgoing.complete(last: completion())
       return (.pending, mustPump)
     }
@@ -191,7 +192,8 @@ extension ConnectionDriver {
   /// Whether this thread is in callbacks whose sends wait for their end.
   private var isCorked: Bool { corkedThread.load(ordering: .relaxed) == pthread_self() }
 
-  /// Writes at once, unless this thread is in callbacks that others follow: then the last of them does.
+  /// Writes at once, unless this thread is in callbacks that others follow, or a task takes messages: then the last of
+  /// them does, or whoever finds that enough waits.
   ///
   /// True where more may go at once.
   private func writeUnlessCorked(_ state: inout State, isAwaited: Bool) -> Bool {
@@ -199,7 +201,7 @@ extension ConnectionDriver {
     guard isInCallbacks || (state.io.isPulled && !isAwaited),
       state.io.outgoing.encodedBytes < state.io.corkedBytes
     else {
-      if isInCallbacks { state.io.corkedBytes = SendQueue.pieceBytes }
+      if isInCallbacks || state.io.isPulled { state.io.corkedBytes = SendQueue.pieceBytes }
       return writePiece(&state)
     }
     // A callback on a queue may block for what its own send brings about, and a task may take its time.

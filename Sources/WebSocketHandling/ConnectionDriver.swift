@@ -26,7 +26,7 @@ package final class ConnectionDriver: Sendable {
   private let executor: any CallbackExecutor
   /// Counts changes of the standing receiver, so that a delivery notices one without the lock.
   let receiverChanges = Atomic<Int>(0)
-  /// The thread whose sends wait for the end of its callbacks, to be written together; 0: none.
+  /// The thread whose sends wait for the end of its callbacks, or until enough wait, to be written together; 0: none.
   let corkedThread = Atomic<UInt>(0)
 
   /// The thread that runs callbacks; 0: none.
@@ -55,7 +55,7 @@ package final class ConnectionDriver: Sendable {
   /// What a change asked for, to be done outside the lock.
   struct Aftermath: ~Copyable {
     fileprivate var wakeUps: [@Sendable () -> Void] = []
-    /// Whether what they take makes room to read on.
+    /// Whether what they are given made room to read on.
     fileprivate var mayReadOn = false
     fileprivate var mustDrain = false
   }

@@ -92,26 +92,21 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
   public func send<T: Encodable & Sendable>(message: T) async throws(EngineError.WebSocketError) {
     let (kind, payload) = try encode(message)
     while true {
-      switch await sendOnce(kind, payload) {
-      case .success: return
-      case .failure(.limitExceeded(.sendQueue, size: _, limit: _)): try await waitForRoom()
-      case .failure(let error): throw error
+      // Made under the connection's lock, and only where the message is not written at once.
+      var answer: Promise<Result<Void, EngineError.WebSocketError>>?
+      let outcome = driver.send(kind, payload) {
+        let promise = Promise<Result<Void, EngineError.WebSocketError>>()
+        answer = promise
+        return { promise.give($0) }
       }
-    }
-  }
-
-  /// Does not suspend where the message is written at once.
-  private func sendOnce(_ kind: MessageKind, _ payload: Payload) async -> Result<Void, EngineError.WebSocketError> {
-    var answer: Promise<Result<Void, EngineError.WebSocketError>>?
-    let outcome = driver.send(kind, payload) {
-      let promise = Promise<Result<Void, EngineError.WebSocketError>>()
-      answer = promise
-      return { promise.give($0) }
-    }
-    switch outcome {
-    case .refused(let error): return .failure(error)
-    case .written: return .success(())
-    case .pending: return await answer?.wait() ?? .success(())
+      switch outcome {
+      case .written: return
+      case .refused(.limitExceeded(.sendQueue, size: _, limit: _)): try await waitForRoom()
+      case .refused(let error): throw error
+      case .pending:
+        if let answer { try await answer.wait().get() }
+        return
+      }
     }
   }
 

@@ -138,8 +138,8 @@ struct DriverIO: ~Copyable, Sendable {
 
   var outgoing: SendQueue
   var isWriteBlocked = false
-  /// How much is sent in callbacks before it is written though others follow: little once after each read, so that the
-  /// peer can work meanwhile, then as much as goes in one piece.
+  /// How much callbacks, or a task that takes messages, send before it is written though more follow: little once after
+  /// each read, so that the peer can work meanwhile, then as much as goes in one piece.
   var corkedBytes = SendQueue.pieceBytes
   static let firstCorkedBytes = 16 << 10
   /// Whether the queue has grown above its low mark since it last fell to it.
@@ -250,6 +250,7 @@ struct DriverIO: ~Copyable, Sendable {
     outgoing.shrink()
     inbox.shrink()
     written.shrink()
+    receives.shrink()
     if lent.isEmpty { lent = [] }
   }
 

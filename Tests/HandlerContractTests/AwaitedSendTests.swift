@@ -54,6 +54,20 @@ struct AwaitedSendTests {
     #expect(client.journal.take() == [])
   }
 
+  @Test("is written when its own last byte is taken, though a pong that was held back waits behind it")
+  func pongBehind() throws {
+    let client = Client(.queue)
+    let server = try client.open()
+    client.handler?.driver.state.withLock { $0.io.latePong = Array("late".utf8) }
+    server.setWriteRoom(FrameHeader.encodedLength(payloadLength: 3, isMasked: true) + 3)
+    #expect(try send("now", client) == .step("written"))
+    #expect(try server.readMessage() == .text("now"))
+    server.setWriteRoom(nil)
+    client.manual.settle()
+    #expect(try server.readFrame() == Frame(.pong, Array("late".utf8)))
+    #expect(client.journal.take() == [])
+  }
+
   @Test("fails once, with the record of the end, where the connection ends before it is written")
   func ended() throws {
     let client = Client(.queue)

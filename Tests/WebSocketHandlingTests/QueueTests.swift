@@ -73,7 +73,7 @@ struct QueueTests {
     queue.shrink()
     let full = (queue.holdsMemory, queue.count)
     #expect(full == (true, 17))
-    queue.removeAll(keepingCapacity: true)
+    queue.clear()
     let emptied = (queue.holdsMemory, queue.count)
     #expect(emptied == (true, 0))
     queue.shrink()

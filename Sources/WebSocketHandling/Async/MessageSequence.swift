@@ -36,27 +36,29 @@ public struct MessageSequence<Message: Decodable & Sendable>: AsyncSequence, Sen
     /// The next message, as ``next()``, without leaving the caller's actor.
     public mutating func next(isolation actor: isolated (any Actor)?) async throws -> Message? {
       try Task.checkCancellation()
-      if case .kept(let handler) = source, let message = handler.takeMessage() {
-        return try handler.decode(message, as: Message.self)
-      }
-      return try await waitForMessage()
-    }
-
-    private func waitForMessage(isolation actor: isolated (any Actor)? = #isolation) async throws -> Message? {
-      let outcome: Result<Message, EngineError.WebSocketError>?
       switch source {
       case .kept(let handler):
-        outcome = await handler.nextMessage()?.flatMap { message in
-          Result { () throws(EngineError.WebSocketError) in try handler.decode(message, as: Message.self) }
+        if let message = handler.takeMessage() { return try handler.decode(message, as: Message.self) }
+        // Decoded here: the types of a result of `Message` would be looked up for each.
+        guard let message = try await handler.nextMessage().map({ try $0.messageOrEnd() }) else {
+          throw CancellationError()
         }
-      case .mailbox(let mailbox): outcome = await mailbox.next()
+        return try message.map { message in try handler.decode(message, as: Message.self) }
+      case .mailbox(let mailbox):
+        guard let outcome = await mailbox.next() else { throw CancellationError() }
+        return try outcome.messageOrEnd()
       }
-      switch outcome {
-      case .success(let message): return message
-      case .failure(.closed(let record)) where record.isClean: return nil
-      case .failure(let error): throw error
-      case nil: throw CancellationError()
-      }
+    }
+  }
+}
+
+extension Result where Failure == EngineError.WebSocketError {
+  /// The message; nil after a clean close.
+  fileprivate func messageOrEnd() throws(EngineError.WebSocketError) -> Success? {
+    switch self {
+    case .success(let message): return message
+    case .failure(.closed(let record)) where record.isClean: return nil
+    case .failure(let error): throw error
     }
   }
 }
@@ -67,23 +69,32 @@ extension DefaultWebSocketHandler {
     isolation actor: isolated (any Actor)? = #isolation
   ) async -> Result<WebSocketMessage, EngineError.WebSocketError>? {
     let waiting = WakingReceive()
-    receive(waiting)
     return await withTaskCancellationHandler {
-      await waiting.promise.wait()
+      await withUnsafeContinuation { continuation in
+        waiting.continuation = continuation
+        receive(waiting)
+        // Cancelled before it waited: the handler below found nothing to withdraw.
+        if Task.isCancelled, withdraw(waiting) { continuation.resume(returning: nil) }
+      }
     } onCancel: {
       // A receive that is answered already keeps its message: it is returned all the same.
-      if withdraw(waiting) { waiting.promise.give(nil) }
+      if withdraw(waiting) { waiting.continuation?.resume(returning: nil) }
     }
   }
 }
 
 /// Wakes the task that waits for a message.
 private final class WakingReceive: PendingReceive {
-  let promise = Promise<Result<WebSocketMessage, EngineError.WebSocketError>?>()
+  // Safe: set before the receive waits, and read by who takes it out of those that wait, under the connection's lock.
+  // That happens once, which is also why the continuation is resumed once.
+  nonisolated(unsafe) var continuation:
+    UnsafeContinuation<Result<WebSocketMessage, EngineError.WebSocketError>?, Never>?
 
   var onlyWakes: Bool { true }
 
-  func complete(_ result: Result<WebSocketMessage, EngineError.WebSocketError>) { promise.give(result) }
+  func complete(_ result: Result<WebSocketMessage, EngineError.WebSocketError>) {
+    continuation?.resume(returning: result)
+  }
 }
 
 /// Holds the one outstanding receive of any handler, and its result.

@@ -69,11 +69,8 @@ struct Queue<Element>: ~Copyable {
     if isEmpty, holdsMemory { self = Queue() }
   }
 
-  /// Forgets all.
-  mutating func removeAll(keepingCapacity: Bool) where Element: BitwiseCopyable {
-    guard keepingCapacity else { return self = Queue() }
-    (head, count) = (0, 0)
-  }
+  /// Forgets all, and keeps the memory.
+  mutating func clear() where Element: BitwiseCopyable { (head, count) = (0, 0) }
 
   /// Takes all that fulfil a condition, in order.
   mutating func removeAll(where condition: (Element) -> Bool = { _ in true }) -> [Element] {

@@ -60,18 +60,21 @@ struct SendQueue: ~Copyable, Sendable {
   /// The cost of all messages that are not written: payload plus 64 each.
   private(set) var cost = 0
   private(set) var messageCount = 0
+  /// What the next message is called in ``hasWritten(_:)``.
+  private(set) var nextNumber = 0
 
   init(role: Role) { self.role = role }
 
   var isEmpty: Bool { buffer.isEmpty && (nothingWaits || !isOpen) }
   private var nothingWaits: Bool { current == nil && waiting.isEmpty }
   /// Whether it holds more memory than an idle connection should.
-  var holdsMemory: Bool { buffer.holdsMemory || encoded.holdsMemory }
+  var holdsMemory: Bool { buffer.holdsMemory || encoded.holdsMemory || waiting.holdsMemory }
 
   /// Gives memory back that nothing lies in.
   mutating func shrink() {
     buffer.shrink()
     encoded.shrink()
+    waiting.shrink()
     completions.shrink()
     keys.shrink()
   }
@@ -90,6 +93,7 @@ struct SendQueue: ~Copyable, Sendable {
     let count = payload.count
     cost += count + messageOverhead
     messageCount += 1
+    nextNumber += 1
     if encodesAtOnce(count) {
       payload.withBytes { encode(opcode, $0, random: random) }
       addEncoded(cost: count + messageOverhead, completion)
@@ -105,10 +109,14 @@ struct SendQueue: ~Copyable, Sendable {
     guard encodesAtOnce(bytes.count) else { return false }
     cost += bytes.count + messageOverhead
     messageCount += 1
+    nextNumber += 1
     encode(opcode, bytes, random: random)
     addEncoded(cost: bytes.count + messageOverhead, completion)
     return true
   }
+
+  /// Whether the message of that number is written: those before the last ones that wait are.
+  func hasWritten(_ number: Int) -> Bool { number < nextNumber - messageCount }
 
   /// Gives a completion to the message added last, which has none and is not written.
   mutating func complete(last completion: @escaping Completion) {
@@ -171,7 +179,7 @@ struct SendQueue: ~Copyable, Sendable {
       // All of them, as nearly always: none is looked at.
       if written.isEmpty { swap(&completions, &written) }
       while let completion = completions.popFirst() { written.append(completion) }
-      encoded.removeAll(keepingCapacity: true)
+      encoded.clear()
       tail = Encoded()
       (cost, messageCount) = (0, 0)
       return (messages, waiting)
