@@ -61,13 +61,26 @@ public final class QuoteServer: Sendable {
   public func shutDown() { server.shutDown() }
 }
 
-/// All who watch, and the timer that tells them prices; what they ask for and the prices' changes take turns on one loop.
+/// All who watch, and the timer that tells them prices.
+///
+/// Clients are answered as their messages are read, so that one that floods waits for its own answers. Prices are asked
+/// for on one loop. What is sent of both is sent under the lock: no price overtakes a newer one.
 private final class TradingFloor: Sendable {
   private struct State: Sendable {
     var board: QuoteBoard
     var outlets: [Int: QuoteOutlet] = [:]
+    /// The prices that all hear until the next interval.
     var prices: [String: String] = [:]
+    /// The products that somebody watches and whose price the loop is told to ask for.
+    var unpriced: Set<String> = []
     var isTicking = false
+
+    /// A client is gone; false where it was not there.
+    @discardableResult
+    mutating func leave(_ id: Int) -> Bool {
+      outlets[id] = nil
+      return board.leave(id)
+    }
   }
 
   private let interval: Duration
@@ -92,55 +105,52 @@ private final class TradingFloor: Sendable {
       defer { state.isTicking = true }
       return (id, !state.isTicking)
     }
-    connection.onClose { [weak self] _ in
-      self?.state.withLock { state in
-        state.board.leave(id)
-        state.outlets[id] = nil
-      }
-    }
+    connection.onClose { [weak self] _ in self?.state.withLock { _ = $0.leave(id) } }
     outlet.send(.connected)
     connection.onMessage { [weak self, unowned connection] message in
       let message = try? JSONDecoder().decode(ClientMessage.self, from: Data(message.bytes))
-      self?.received(message, from: id, outlet, connection)
+      self?.answer(message, from: id, outlet, connection)
     }
     if mustTick { scheduleTick() }
   }
 
-  /// Has a client's message answered where the prices change, so that no newer one overtakes the price at its time.
-  private func received(
+  private func answer(
     _ message: ClientMessage?, from id: Int, _ outlet: QuoteOutlet, _ connection: ServerConnection
   ) {
-    loop.execute { [self] in
-      switch message {
-      case nil: outlet.send(.failed(topic: nil))
-      case .subscribe(let topic): subscribe(id, outlet, topic)
-      case .unsubscribe(let given): if given == id { connection.close() }
-      }
+    switch message {
+    case nil: outlet.send(.failed(topic: nil))
+    case .subscribe(let topic): subscribe(id, outlet, topic)
+    case .unsubscribe(let given):
+      if given == id, state.withLock({ $0.leave(id) }) { connection.close() }
     }
   }
 
+  /// Acknowledges and quotes; where the price is not known, the loop asks for it and quotes.
   private func subscribe(_ id: Int, _ outlet: QuoteOutlet, _ topic: String) {
-    let (verdict, known) = state.withLock { state -> (QuoteBoard.Verdict, String?) in
-      let verdict = state.board.subscribe(id, to: topic)
-      guard case .accepted(let product) = verdict else { return (verdict, nil) }
-      return (verdict, state.prices[product])
-    }
-    switch verdict {
-    case .refused: outlet.send(.failed(topic: topic))
-    case .accepted(let product):
+    let mustAsk = state.withLock { state in
+      guard case .accepted(let product) = state.board.subscribe(id, to: topic) else {
+        outlet.send(.failed(topic: topic))
+        return false
+      }
       outlet.send(.ack(connectionID: id))
-      outlet.send(.quote(product: product, price: known ?? currentPrice(of: product)))
+      if let price = state.prices[product] {
+        outlet.send(.quote(product: product, price: price))
+        return false
+      }
+      defer { state.unpriced.insert(product) }
+      return state.unpriced.isEmpty
     }
+    if mustAsk { loop.execute { [self] in quoteUnpriced() } }
   }
 
-  /// The price that all hear until the next interval.
-  private func currentPrice(of product: String) -> String {
-    let fresh = String(price(product))
-    return state.withLock { state in
-      let price = state.prices[product] ?? fresh
-      state.prices[product] = price
-      return price
+  // MARK: On the loop
+
+  private func quoteUnpriced() {
+    let products = state.withLock { state in
+      defer { state.unpriced = [] }
+      return state.unpriced.isEmpty ? [] : state.board.watchedProducts.filter(state.unpriced.contains)
     }
+    quote(products)
   }
 
   private func scheduleTick() { _ = loop.schedule(after: interval) { [weak self] in self?.tick() } }
@@ -148,22 +158,30 @@ private final class TradingFloor: Sendable {
   /// Prices change, and those who watch hear of it; stands still while nobody is there.
   private func tick() {
     let products = state.withLock { state -> [String]? in
+      // Who subscribes from now on hears the new ones.
+      state.prices = [:]
       guard state.board.clientCount > 0 else {
         state.isTicking = false
-        state.prices = [:]
         return nil
       }
       return state.board.watchedProducts
     }
     guard let products else { return }
+    quote(products)
+    scheduleTick()
+  }
+
+  /// Asks for the products' prices, and tells them to all who watch.
+  private func quote(_ products: [String]) {
+    guard !products.isEmpty else { return }
     let prices = Dictionary(uniqueKeysWithValues: products.map { ($0, String(price($0))) })
-    let rounds = state.withLock { state in
-      state.prices = prices
-      return state.outlets.map { id, outlet in
-        (outlet, state.board.products(watchedBy: id).compactMap { product in prices[product].map { (product, $0) } })
+    state.withLock { state in
+      state.prices.merge(prices) { $1 }
+      state.unpriced.subtract(products)
+      for (id, outlet) in state.outlets {
+        outlet.quote(
+          state.board.products(watchedBy: id).compactMap { product in prices[product].map { (product, $0) } })
       }
     }
-    for (outlet, quotes) in rounds { outlet.quote(quotes) }
-    scheduleTick()
   }
 }

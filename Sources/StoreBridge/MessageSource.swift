@@ -23,7 +23,7 @@ public protocol MessageSource<Message>: Sendable {
   /// What a message counts for while it waits, in bytes: its payload plus 64.
   ///
   /// Default: 64, for messages that are small values. A source of anything larger says how large, so that what waits is
-  /// bounded.
+  /// bounded. Called for each message as it arrives, inside `onMessage`, on the source's thread.
   func cost(of message: Message) -> Int
 }
 

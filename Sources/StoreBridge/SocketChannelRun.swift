@@ -93,7 +93,7 @@ final class SocketChannelRun<
       }
       guard isWanted else { return }
       source.start(
-        onMessage: { [self] message, next in arrived(message, cost: source.cost(of: message), next) },
+        onMessage: { [self] message, next in arrived(message, next) },
         onSignal: { [self] signal in if state.withLock({ $0.add(.signal(signal)) }) { tellQueue() } })
       // It may have been cancelled before it was started.
       if state.withLock({ $0.isOver }) { source.cancel() }
@@ -102,7 +102,10 @@ final class SocketChannelRun<
     }
   }
 
-  private func arrived(_ message: Message, cost: Int, _ next: @escaping @Sendable () -> Void) {
+  /// Takes a message of the source's, which is not captured: it may keep its closures, and with them itself.
+  private func arrived(_ message: Message, _ next: @escaping @Sendable () -> Void) {
+    guard let source = state.withLock({ $0.source }) else { return }
+    let cost = source.cost(of: message)
     let mustTell = state.withLock { state in
       guard !state.isOver else { return false }
       state.waiting += cost

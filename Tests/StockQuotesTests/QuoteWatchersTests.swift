@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 import Glibc
 import Testing
@@ -41,6 +42,36 @@ struct QuoteWatchersTests {
     }
   }
 
+  /// Only where the answers need not wait for the price's thread anyway.
+  @Test(
+    "A client is answered where it is read, also while a price is asked for: no message waits for its answer",
+    .enabled(if: ProcessInfo.processInfo.activeProcessorCount > 1))
+  func answers() async {
+    await #expect(processExitsWith: .success) {
+      let (isAsked, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+      let server = try QuoteServer(products: ["1"], interval: .seconds(3_600)) { _ in
+        isAsked.signal()
+        goOn.wait()
+        return 42
+      }
+      // Enough for each event loop.
+      let clients = try (0..<8).map { _ in try PlainClient(server) }
+      for client in clients { #expect(client.hears("connect.connected")) }
+      let first = try #require(clients.first)
+      first.send(ClientMessage.subscribe(topic: Wire.topic(of: "1")).text)
+      Self.wait(isAsked)
+      // The loop that asks for the price serves some of the others.
+      for client in clients.dropFirst() { client.send("no JSON") }
+      var polls = clients.dropFirst().map { pollfd(fd: $0.socket.rawValue, events: Int16(POLLIN), revents: 0) }
+      #expect(poll(&polls, nfds_t(polls.count), 240_000) > 0)
+      goOn.signal()
+      for client in clients.dropFirst() { #expect(client.hears("connect.failed")) }
+      #expect(first.hears(#""currentPrice":"42""#))
+    }
+  }
+
+  private static func wait(_ semaphore: DispatchSemaphore) { semaphore.wait() }
+
   /// Ten watchers of one product: four steady ones, two slow ones, two that are killed, and two that come then.
   ///
   /// - Returns: their ids.
@@ -51,7 +82,9 @@ struct QuoteWatchersTests {
     for _ in 0..<2 { slow.append(try await SlowWatcher(server, product)) }
     for isReset in [true, false] {
       do {
-        let victim = try Victim(server, product, isReset: isReset)
+        let victim = try PlainClient(server)
+        if isReset { victim.resetOnClose() }
+        victim.send(ClientMessage.subscribe(topic: Wire.topic(of: product)).text)
         ids.append(try victim.idOnceItHears())
       }
       watchers.append(Watcher(server, product))
@@ -151,41 +184,54 @@ private final class SlowWatcher: Sendable {
   func id() throws -> Int { try #require(acknowledged.withLock { $0 }) }
 }
 
-/// A watcher whose TCP ends with the value, without a closing handshake.
-private struct Victim: ~Copyable {
-  private let socket: FileDescriptor
+/// A client on a blocking socket of its own; TCP ends with it, without a closing handshake.
+private final class PlainClient {
+  let socket: FileDescriptor
+  private var received = ""
 
-  /// - Parameter isReset: whether TCP is reset, or ends in order.
-  init(_ server: QuoteServer, _ product: String, isReset: Bool) throws {
+  init(_ server: QuoteServer) throws {
     let address = try #require(SocketAddress.literal(host: "127.0.0.1", port: server.port))
     let socket = try Socket.open(family: address.family)
     _ = try Socket.connect(socket, to: address)
-    if isReset { Socket.resetOnClose(socket) }
     let flags = fcntl(socket.rawValue, F_GETFL)
     _ = fcntl(socket.rawValue, F_SETFL, flags & ~O_NONBLOCK)
     var ready = pollfd(fd: socket.rawValue, events: Int16(POLLOUT), revents: 0)
     _ = poll(&ready, 1, -1)
-    let subscribe = Array(ClientMessage.subscribe(topic: Wire.topic(of: product)).text.utf8)
-    // A masked text message; a masking key of zeros changes nothing.
-    let frame: [UInt8] = [0x81, 0x80 | UInt8(subscribe.count), 0, 0, 0, 0] + subscribe
     let upgrade = """
       GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
       Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n
       """
-    _ = (Array(upgrade.utf8) + frame).withUnsafeBytes { Socket.write(socket, $0) }
+    _ = Array(upgrade.utf8).withUnsafeBytes { Socket.write(socket, $0) }
     self.socket = socket
+  }
+
+  /// Has TCP reset at its end, which is in order otherwise.
+  func resetOnClose() { Socket.resetOnClose(socket) }
+
+  /// Sends a text of at most 125 bytes.
+  func send(_ text: String) {
+    // A masked text message; a masking key of zeros changes nothing.
+    let frame: [UInt8] = [0x81, 0x80 | UInt8(text.utf8.count), 0, 0, 0, 0] + text.utf8
+    _ = frame.withUnsafeBytes { Socket.write(socket, $0) }
+  }
+
+  /// Waits for what contains a text; false where TCP ends before.
+  func hears(_ text: String) -> Bool {
+    var buffer = [UInt8](repeating: 0, count: 4096)
+    while !received.contains(text) {
+      guard case .bytes(let count) = buffer.withUnsafeMutableBytes({ Socket.read(socket, into: $0) }) else {
+        return false
+      }
+      received += String(decoding: buffer[..<count], as: UTF8.self)
+    }
+    return true
   }
 
   /// Waits for its first price.
   ///
   /// - Returns: its id.
   func idOnceItHears() throws -> Int {
-    var received = ""
-    var buffer = [UInt8](repeating: 0, count: 4096)
-    while !received.contains("trading.quote") {
-      guard case .bytes(let count) = buffer.withUnsafeMutableBytes({ Socket.read(socket, into: $0) }) else { break }
-      received += String(decoding: buffer[..<count], as: UTF8.self)
-    }
+    _ = hears("trading.quote")
     let digits = received.split(separator: "\"connectionId\":").dropFirst().first?.prefix(while: \.isNumber)
     return try #require(digits.flatMap { Int($0) })
   }

@@ -186,6 +186,35 @@ struct BridgeTests {
     #expect(last.cancels == 1)
   }
 
+  @Test(arguments: [true, false])
+  func `an end releases the source and what the effect holds, though the source keeps what it was given`(
+    isCancelled: Bool
+  ) {
+    let bench = Bench()
+    let (source, held) = (Weak<TestSource>(), Weak<SharedList<Int>>())
+    do {
+      let builds = SharedList<Int>()
+      held.object = builds
+      let effect = bench.effect(
+        .immediate,
+        builder: {
+          builds.append(1)
+          let new = TestSource()
+          source.object = new
+          return new
+        })
+      bench.runner.run(effect, cancellation: "id")
+    }
+    bench.manual.settle()
+    source.object?.send("1")
+    #expect(bench.take() == [["1"]])
+    #expect(held.object?.all == [1])
+    if isCancelled { bench.runner.cancel(by: "id") } else { source.object?.signal(.ended(nil)) }
+    #expect(bench.take() == (isCancelled ? [] : [["ended: nil"]]))
+    #expect(source.object == nil)
+    #expect(held.object == nil)
+  }
+
   @Test func `a source is asked for no more than the store has room for`() {
     let bench = Bench()
     bench.run(.window(.seconds(1)))

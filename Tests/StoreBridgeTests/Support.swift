@@ -1,3 +1,4 @@
+import ActionCable
 import StoreBridge
 import WebSocketHandling
 import WebSocketTesting
@@ -19,9 +20,35 @@ final class SharedList<Element: Sendable>: Sendable {
   }
 }
 
+/// Tells whether an object is still there.
+final class Weak<Object: AnyObject & Sendable>: Sendable {
+  private struct Reference: Sendable {
+    weak var object: Object?
+  }
+
+  private let reference = Lock(Reference())
+
+  var object: Object? {
+    get { reference.withLock { $0.object } }
+    set { reference.withLock { $0.object = newValue } }
+  }
+}
+
 /// A logger that says nothing.
 struct SilentLogger: Logger {
   func log(file: String, function: String, line: Int, logLevel: LogLevel, _ message: @autoclosure () -> Any) {}
+}
+
+extension CableConfiguration {
+  /// Times that a starved machine does not reach; with `staleAfter: nil`, since it is silent for long.
+  static var patient: CableConfiguration {
+    var configuration = CableConfiguration()
+    configuration.connectTimeout = .seconds(240)
+    configuration.closeTimeout = .seconds(240)
+    configuration.timing.welcomeTimeout = .seconds(240)
+    configuration.timing.subscribeTimeout = .seconds(240)
+    return configuration
+  }
 }
 
 struct Unreadable: Error, Equatable {}

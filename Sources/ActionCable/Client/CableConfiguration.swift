@@ -55,8 +55,8 @@ extension ReconnectPolicy {
 public struct Backlog: Sendable, Hashable {
   /// What happens to a message that is too much.
   public enum Overflow: Sendable, Hashable {
-    /// It is kept, and the socket is not read until less than half of the backlog is left: TCP holds the server back, and with
-    /// it every subscription of the client. Nothing is lost.
+    /// It is kept, and the socket is not read until no more than half of the backlog is left, of its messages and of
+    /// its bytes: TCP holds the server back, and with it every subscription of the client. Nothing is lost.
     case holdBack
     /// The oldest message goes, and a ``Gap`` stands in its place.
     case dropOldest
