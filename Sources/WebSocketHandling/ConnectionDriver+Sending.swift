@@ -201,7 +201,7 @@ extension ConnectionDriver {
     guard isInCallbacks || (state.io.isPulled && !isAwaited),
       state.io.outgoing.encodedBytes < state.io.corkedBytes
     else {
-      if isInCallbacks || state.io.isPulled { state.io.corkedBytes = SendQueue.pieceBytes }
+      if isInCallbacks { state.io.corkedBytes = SendQueue.pieceBytes }
       return writePiece(&state)
     }
     // A callback on a queue may block for what its own send brings about, and a task may take its time.

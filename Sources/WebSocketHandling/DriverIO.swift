@@ -138,8 +138,8 @@ struct DriverIO: ~Copyable, Sendable {
 
   var outgoing: SendQueue
   var isWriteBlocked = false
-  /// How much callbacks, or a task that takes messages, send before it is written though more follow: little once after
-  /// each read, so that the peer can work meanwhile, then as much as goes in one piece.
+  /// How much callbacks, or a task that takes messages, send before it is written though more follow: little, so that
+  /// the peer can work meanwhile; for callbacks once after each read, then as much as goes in one piece.
   var corkedBytes = SendQueue.pieceBytes
   static let firstCorkedBytes = 16 << 10
   /// Whether the queue has grown above its low mark since it last fell to it.

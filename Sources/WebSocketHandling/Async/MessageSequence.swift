@@ -36,14 +36,19 @@ public struct MessageSequence<Message: Decodable & Sendable>: AsyncSequence, Sen
     /// The next message, as ``next()``, without leaving the caller's actor.
     public mutating func next(isolation actor: isolated (any Actor)?) async throws -> Message? {
       try Task.checkCancellation()
+      if case .kept(let handler) = source, let message = handler.takeMessage() {
+        return try handler.decode(message, as: Message.self)
+      }
+      return try await waitForMessage()
+    }
+
+    /// Apart from ``next(isolation:)``, which would look the types of this up for each message that is kept.
+    private func waitForMessage(isolation actor: isolated (any Actor)? = #isolation) async throws -> Message? {
       switch source {
       case .kept(let handler):
-        if let message = handler.takeMessage() { return try handler.decode(message, as: Message.self) }
-        // Decoded here: the types of a result of `Message` would be looked up for each.
-        guard let message = try await handler.nextMessage().map({ try $0.messageOrEnd() }) else {
-          throw CancellationError()
-        }
-        return try message.map { message in try handler.decode(message, as: Message.self) }
+        guard let outcome = await handler.nextMessage() else { throw CancellationError() }
+        guard let message = try outcome.messageOrEnd() else { return nil }
+        return try handler.decode(message, as: Message.self)
       case .mailbox(let mailbox):
         guard let outcome = await mailbox.next() else { throw CancellationError() }
         return try outcome.messageOrEnd()
