@@ -19,6 +19,22 @@ bench --scenario s4 --connections 20
 bench --scenario s1 --messages 10 --rounds 2 --json --versus "$tool bench --scenario s1 --messages 10 --json $url" \
   | grep -q '"ratio":'
 
+# Memory does not grow with the messages of many connections, on either side: here, since what only the optimiser gets
+# wrong is not seen by the tests.
+resident() { bench "$@" --connections 16 | grep -o 'rss [0-9]*' | cut -d ' ' -f 2; }
+served() { awk '/^VmRSS/ { print $2 }' "/proc/$server/status"; }
+bench --scenario s1 --messages 200 --connections 16
+before=$(served)
+for way in "s1 --mode loop" "s1 --mode queue" "s2 --mode loop --api receive" "s2 --mode async"; do
+  # shellcheck disable=SC2086 # a way is a scenario and options
+  few=$(resident --scenario $way --messages 200) many=$(resident --scenario $way --messages 5000)
+  echo "$way: $few KiB resident after 3,200 messages, $many after 80,000"
+  (( many - few < 4096 )) || { echo "memory grows with the messages" >&2; exit 1; }
+done
+after=$(served)
+echo "the server: $before KiB resident, then $after"
+(( after - before < 4096 )) || { echo "the server's memory grows with the messages" >&2; exit 1; }
+
 # A server that does not echo is an error, and so is wrong usage.
 expect() {
   local expected=$1 status=0

@@ -210,11 +210,12 @@ extension ConnectionDriver {
     cork(false)
     guard next < batch.count else { return }
     var rest = Inbox()
-    for message in batch[next...] {
-      if let range = message.range {
-        rest.append(message.kind, copying: UnsafeRawBufferPointer(rebasing: buffer[range]))
+    for index in next..<batch.count {
+      let kind = batch[index].kind
+      if let range = batch[index].range {
+        rest.append(kind, copying: UnsafeRawBufferPointer(rebasing: buffer[range]))
       } else if let payload = payloads.popFirst() {
-        rest.append(message.kind, payload)
+        rest.append(kind, payload)
       }
     }
     state.withLock { state in

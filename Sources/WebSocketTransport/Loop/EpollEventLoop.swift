@@ -150,8 +150,8 @@ package final class EpollEventLoop: EventLoop {
       } else {
         state.withLock { state in
           state.mustBeWoken = false
-          for event in events[..<count] {
-            if let handler = recipient(of: event, state) { ready.append((handler, event)) }
+          for index in 0..<count {
+            if let handler = recipient(of: events[index], state) { ready.append((handler, events[index])) }
           }
         }
         for (handler, event) in ready {
