@@ -46,13 +46,12 @@ final class ServerOpening: TransportHandler {
     case end
   }
 
-  /// The time from TCP's beginning to the last byte of our answer.
-  static let deadline = Duration.seconds(10)
-
   private let transport: HandoverTransport
   /// The transport under it where that is TLS.
   private let tls: TLSTransport?
   private let loop: any EventLoop
+  /// The time from TCP's beginning to the last byte of our answer.
+  private let deadline: Duration
   private let subprotocols: [String]
   private let pages: [Page]
   private let admit: @Sendable (HTTPRequestHead) -> Admission
@@ -61,12 +60,13 @@ final class ServerOpening: TransportHandler {
 
   /// - Parameter completion: called once, on the loop's thread or that of ``close()``; nil: no connection came of it.
   init(
-    _ transport: any Transport, on loop: any EventLoop, subprotocols: [String], pages: [Page],
+    _ transport: any Transport, on loop: any EventLoop, deadline: Duration, subprotocols: [String], pages: [Page],
     admit: @escaping @Sendable (HTTPRequestHead) -> Admission, completion: @escaping @Sendable (Opened?) -> Void
   ) {
     self.transport = HandoverTransport(transport, on: loop)
     tls = transport as? TLSTransport
     self.loop = loop
+    self.deadline = deadline
     self.subprotocols = subprotocols
     self.pages = pages
     self.admit = admit
@@ -74,7 +74,7 @@ final class ServerOpening: TransportHandler {
   }
 
   func start() {
-    let timer = loop.schedule(after: Self.deadline) { [weak self] in self?.close() }
+    let timer = loop.schedule(after: deadline) { [weak self] in self?.close() }
     state.withLock { $0.timer = timer }
     do throws(TransportError) { try transport.start(self) } catch { close() }
   }

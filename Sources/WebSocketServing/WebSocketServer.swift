@@ -38,11 +38,13 @@ public final class WebSocketServer: Sendable {
       environment: environment, admit: { _ in .accept }, onConnection: onConnection)
   }
 
-  /// - Parameter admit: decides on each valid opening handshake, on an event loop's thread.
+  /// - Parameters:
+  ///   - openingDeadline: the time from TCP's beginning to the last byte of our answer.
+  ///   - admit: decides on each valid opening handshake, on an event loop's thread.
   package init(
     host: String, port: Int, subprotocols: [String], tls: TLSServerConfiguration? = nil,
     pages: [Page] = [], configuration: HandlerConfiguration, environment: Environment,
-    admit: @escaping @Sendable (HTTPRequestHead) -> Admission,
+    openingDeadline: Duration = .seconds(10), admit: @escaping @Sendable (HTTPRequestHead) -> Admission,
     onConnection: @escaping @Sendable (ServerConnection) -> Void
   ) throws(EngineError.WebSocketError) {
     var acceptor: TLSAcceptor?
@@ -50,7 +52,7 @@ public final class WebSocketServer: Sendable {
     isSecure = tls != nil
     let clients = Clients(
       subprotocols: subprotocols, acceptor: acceptor, pages: pages, configuration: configuration,
-      environment: environment, admit: admit, onConnection: onConnection)
+      environment: environment, openingDeadline: openingDeadline, admit: admit, onConnection: onConnection)
     self.clients = clients
     do throws(TransportError) {
       listener = try TCPListener(host: host, port: port) { transport, loop in clients.begin(transport, on: loop) }
@@ -124,13 +126,14 @@ private final class Clients: Sendable {
   private let pages: [Page]
   private let configuration: HandlerConfiguration
   private let environment: Environment
+  private let openingDeadline: Duration
   private let admit: @Sendable (HTTPRequestHead) -> Admission
   private let onConnection: @Sendable (ServerConnection) -> Void
   private let state = Lock(State())
 
   init(
     subprotocols: [String], acceptor: TLSAcceptor?, pages: [Page], configuration: HandlerConfiguration,
-    environment: Environment, admit: @escaping @Sendable (HTTPRequestHead) -> Admission,
+    environment: Environment, openingDeadline: Duration, admit: @escaping @Sendable (HTTPRequestHead) -> Admission,
     onConnection: @escaping @Sendable (ServerConnection) -> Void
   ) {
     self.subprotocols = subprotocols
@@ -138,6 +141,7 @@ private final class Clients: Sendable {
     self.pages = pages
     self.configuration = configuration
     self.environment = environment
+    self.openingDeadline = openingDeadline
     self.admit = admit
     self.onConnection = onConnection
   }
@@ -154,7 +158,7 @@ private final class Clients: Sendable {
       return state.lastOpening
     }
     let opening = ServerOpening(
-      transport, on: loop, subprotocols: subprotocols, pages: pages, admit: admit
+      transport, on: loop, deadline: openingDeadline, subprotocols: subprotocols, pages: pages, admit: admit
     ) { [self] opened in
       let isWanted = state.withLock { state in
         state.openings[id] = nil

@@ -35,7 +35,7 @@ public final class LoopbackServer: Sendable {
     self.admission = admission
     server = try WebSocketServer(
       host: "127.0.0.1", port: port, subprotocols: subprotocols, tls: tls, configuration: configuration,
-      environment: .system, admit: { admission.next($0) },
+      environment: .system, openingDeadline: patience, admit: { admission.next($0) },
       onConnection: { connection in
         if mode == .room { room.add(connection) }
         let answers = Lock(admission.answersBeforeLoss(of: connection.head))
@@ -158,3 +158,6 @@ private struct Answers: Sendable {
     return left > 0
   }
 }
+
+/// How long servers of tests wait for an opening handshake, which a slow machine must not run into.
+let patience = Duration.seconds(240)

@@ -50,7 +50,7 @@ public final class CableLoopbackServer: Sendable {
     self.hub = hub
     server = try WebSocketServer(
       host: "127.0.0.1", port: port, subprotocols: [actionCableSubprotocol, "actioncable-unsupported"],
-      configuration: WebSocketServer.defaultConfiguration, environment: .system,
+      configuration: WebSocketServer.defaultConfiguration, environment: .system, openingDeadline: patience,
       admit: { origin == nil || $0.fields["Origin"] == origin ? .accept : .refuse(status: 404) },
       onConnection: { hub.connected($0) })
     hub.startPinging(every: pingInterval)
