@@ -116,7 +116,7 @@ extension ConnectionDriver {
       let key = HandshakeKey(randomBytes: environment.random.bytes(HandshakeKey.byteCount))
       let handshake = ClientHandshake(endpoint.handshake, key: key)
       state.io.handshake = handshake
-      state.io.transport = transport
+      state.io.attach(transport)
       state.io.outgoing.append(raw: handshake.requestBytes)
       do throws(TransportError) {
         try transport.start(self)
@@ -248,7 +248,7 @@ extension ConnectionDriver {
     perform { state in
       state.io.reset(phase: .open)
       state.io.times = times
-      state.io.transport = transport
+      state.io.attach(transport)
       open(&state)
       var input = bytes
       input.withUnsafeMutableBytes { feed($0, &state) }

@@ -113,7 +113,7 @@ extension ConnectionDriver {
     switch transport.read(into: target) {
     case .bytes(let count):
       state.io.liveness.sawLife()
-      state.io.corkedBytes = DriverIO.firstCorkedBytes
+      state.io.corkedBytes = state.io.firstCorkedBytes
       take(UnsafeMutableRawBufferPointer(rebasing: target[..<count]), isDirect: isDirect, &state)
       return count == room || transport.peerHasFinished || state.io.failure != nil
     case .wouldBlock:

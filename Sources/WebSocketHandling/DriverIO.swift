@@ -141,7 +141,7 @@ struct DriverIO: ~Copyable, Sendable {
   /// How much callbacks, or a task that takes messages, send before it is written though more follow: little, so that
   /// the peer can work meanwhile; for callbacks once after each read, then as much as goes in one piece.
   var corkedBytes = SendQueue.pieceBytes
-  static let firstCorkedBytes = 16 << 10
+  private(set) var firstCorkedBytes = SendQueue.pieceBytes
   /// Whether the queue has grown above its low mark since it last fell to it.
   var isAboveLowMark = false
   /// Sends of the async layer that wait for room.
@@ -216,6 +216,13 @@ struct DriverIO: ~Copyable, Sendable {
     self.loop = loop
     observer = Observer(configuration)
     outgoing = SendQueue(role: role)
+  }
+
+  /// Takes the connection's transport.
+  mutating func attach(_ transport: any Transport) {
+    self.transport = transport
+    // Encryption keeps this side busier than the peer, which an early write then gains nothing.
+    firstCorkedBytes = transport is TLSTransport ? SendQueue.pieceBytes : 16 << 10
   }
 
   /// Starts with a clean table; what waits for an earlier connection was answered at its end.
