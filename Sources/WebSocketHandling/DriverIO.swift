@@ -141,6 +141,7 @@ struct DriverIO: ~Copyable, Sendable {
   /// How much callbacks, or a task that takes messages, send before it is written though more follow: little, so that
   /// the peer can work meanwhile; for callbacks once after each read, then as much as goes in one piece.
   var corkedBytes = SendQueue.pieceBytes
+  /// What ``corkedBytes`` is after each read.
   private(set) var firstCorkedBytes = SendQueue.pieceBytes
   /// Whether the queue has grown above its low mark since it last fell to it.
   var isAboveLowMark = false
