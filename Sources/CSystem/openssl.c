@@ -13,6 +13,7 @@
 OPENSSL_FUNCTIONS(COMPARE)
 
 #define SAME(name) _Static_assert((unsigned long)OPENSSL_##name == (unsigned long)(name), #name)
+SAME(OPENSSL_INIT_NO_ATEXIT);
 SAME(SSL_ERROR_SSL);
 SAME(SSL_ERROR_WANT_READ);
 SAME(SSL_ERROR_WANT_WRITE);
@@ -151,7 +152,9 @@ static void load(void) {
     snprintf(name, sizeof name, "libssl.so.%s", versions[index]);
     void *ssl = crypto ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (ssl && fill_table(ssl, crypto)) {
-      is_loaded = 1;
+      // By default `exit` frees what OpenSSL has, while other threads still use it, which then crash.
+      is_loaded = table.OPENSSL_init_crypto(OPENSSL_OPENSSL_INIT_NO_ATEXIT, NULL);
+      if (!is_loaded) snprintf(failure, sizeof failure, "OpenSSL cannot be initialized");
       return;
     }
     const char *reason = dlerror();

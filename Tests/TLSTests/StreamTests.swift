@@ -130,11 +130,36 @@ struct StreamTests {
     }
   }
 
+  @Test(arguments: 0..<5) func `a process ends cleanly while its connections use OpenSSL`(_: Int) async {
+    await #expect(processExitsWith: .success) { try await Self.exitWhileConnecting() }
+  }
+
+  /// Ends this process while eight tasks connect over and over, each anywhere in it.
+  private static func exitWhileConnecting() async throws {
+    let server = try server()
+    let connects = Lock(0)
+    @Sendable func connectAgainAndAgain() async throws {
+      while true {
+        if let error = try await connectFailure(to: server) { throw error }
+        let count = connects.withLock { count in
+          count += 1
+          return count
+        }
+        if count == 20 { exit(EXIT_SUCCESS) }
+      }
+    }
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for _ in 0..<8 { group.addTask(operation: connectAgainAndAgain) }
+      try await group.waitForAll()
+    }
+  }
+
   @Test func `without OpenSSL ws works, and wss fails with the package's name`() async throws {
     let plain = try LoopbackServer()
     let secure = try server()
     let folder = FileManager.default.temporaryDirectory.appending(path: "no-openssl-\(getpid())")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
     // Files of that name which are no libraries: the system's own are not looked for any more.
     for version in ["4", "3", "1.1"] {
       for name in ["ssl", "crypto"] { try Data().write(to: folder.appending(path: "lib\(name).so.\(version)")) }

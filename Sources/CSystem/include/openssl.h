@@ -18,6 +18,7 @@ typedef struct engine_st ENGINE;
 typedef struct evp_md_st EVP_MD;
 typedef struct evp_pkey_st EVP_PKEY;
 typedef struct GENERAL_NAME_st GENERAL_NAME;
+typedef struct ossl_init_settings_st OPENSSL_INIT_SETTINGS;
 typedef struct ssl_cipher_st SSL_CIPHER;
 typedef struct ssl_ctx_st SSL_CTX;
 typedef struct ssl_method_st SSL_METHOD;
@@ -90,6 +91,7 @@ typedef int openssl_alpn_select(
   F(ssl, int, SSL_set_ex_data, (SSL *ssl, int index, void *data), (ssl, index, data))                                   \
   F(ssl, void *, SSL_get_ex_data, (const SSL *ssl, int index), (ssl, index))                                            \
   F(ssl, int, SSL_get_ex_data_X509_STORE_CTX_idx, (void), ())                                                           \
+  F(crypto, int, OPENSSL_init_crypto, (uint64_t options, const OPENSSL_INIT_SETTINGS *settings), (options, settings))   \
   F(crypto, unsigned long, OpenSSL_version_num, (void), ())                                                             \
   F(crypto, unsigned long, ERR_get_error, (void), ())                                                                   \
   F(crypto, void, ERR_clear_error, (void), ())                                                                          \
@@ -153,6 +155,7 @@ OPENSSL_FUNCTIONS(OPENSSL_DECLARE)
 
 // Values that OpenSSL's headers define as macros.
 enum {
+  OPENSSL_OPENSSL_INIT_NO_ATEXIT = 0x80000,
   OPENSSL_SSL_ERROR_SSL = 1,
   OPENSSL_SSL_ERROR_WANT_READ = 2,
   OPENSSL_SSL_ERROR_WANT_WRITE = 3,
