@@ -68,8 +68,10 @@ public final class EffectRunner<ID: Hashable & Sendable>: Sendable {
   public func isRunning(_ id: ID) -> Bool { state.withLock { $0.runs[id] != nil } }
 
   private func ended(_ number: UInt64, _ id: ID) {
-    state.withLock { state in
-      if state.runs[id]?.number == number { state.runs[id] = nil }
+    let ended = state.withLock { state in
+      state.runs[id]?.number == number ? state.runs.removeValue(forKey: id) : nil
     }
+    // Let go outside the lock, since what the effect holds may call the runner as it goes.
+    _ = ended
   }
 }

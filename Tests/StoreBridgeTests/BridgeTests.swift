@@ -165,6 +165,41 @@ struct BridgeTests {
     #expect(bench.take() == [["ended: nil"], ["no channel: nil"]])
   }
 
+  @Test func `what an effect holds may call the runner as it goes`() {
+    final class Caller: Sendable {
+      let runner: EffectRunner<String>
+      let answers: SharedList<Bool>
+
+      init(_ runner: EffectRunner<String>, _ answers: SharedList<Bool>) {
+        (self.runner, self.answers) = (runner, answers)
+      }
+
+      deinit { answers.append(runner.isRunning("id")) }
+    }
+    struct Held: StoreEffect {
+      let runner: EffectRunner<String>
+      let answers: SharedList<Bool>
+      let ends: SharedList<@Sendable () -> Void>
+
+      func start(onEnd: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
+        ends.append(onEnd)
+        let caller = Caller(runner, answers)
+        return { _ = caller }
+      }
+    }
+    let runner = EffectRunner<String>()
+    let answers = SharedList<Bool>()
+    let ends = SharedList<@Sendable () -> Void>()
+    let effect = Held(runner: runner, answers: answers, ends: ends)
+    runner.run(effect, cancellation: "id")
+    for end in ends.take() { end() }
+    runner.run(effect, cancellation: "id")
+    runner.cancel(by: "id")
+    runner.run(effect, cancellation: "id")
+    runner.cancelAll()
+    #expect(answers.take() == [false, false, false])
+  }
+
   @Test func `cancelAll cancels every effect, and so does the release of the runner`() {
     let bench = Bench()
     let sources = [TestSource(), TestSource(), TestSource()]
