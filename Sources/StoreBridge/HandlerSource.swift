@@ -116,7 +116,9 @@ public final class HandlerSource: MessageSource {
     handler.receive { [self] (result: Result<WebSocketMessage, Failure>) in
       switch result {
       case .success(let message): state.withLock({ $0.onMessage })?(message) { [self] in receive() }
-      case .failure(let failure): end(failure)
+      case .failure(.closed(let record)): end(.closed(record))
+      // A handler that does not say that the connection is closed may still hold one.
+      case .failure(let failure): handler.disconnect { [self] _ in end(failure) }
       }
     }
   }

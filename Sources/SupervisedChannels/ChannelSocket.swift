@@ -121,9 +121,13 @@ public final class ChannelSocket: Sendable {
       case .success(let message):
         onMessage(message) { [self] in receive(onMessage) }
       case .failure(let failure):
-        guard !failure.endsConnection else { return end(failure) }
-        onProblem(failure)
-        receive(onMessage)
+        guard failure.endsConnection else {
+          onProblem(failure)
+          return receive(onMessage)
+        }
+        if case .closed = failure { return end(failure) }
+        // A handler that does not say that the connection is closed may still hold one.
+        handler.disconnect { [self] _ in end(failure) }
       }
     }
   }

@@ -1,6 +1,8 @@
+import Dispatch
 import Foundation
 import StoreBridge
 import Testing
+import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 
@@ -123,5 +125,26 @@ struct HandlerSourceTests {
     server.finish()
     #expect(bench.take(after: .seconds(600)) == ["connected"])
     #expect(!bench.manual.hasTimers)
+  }
+
+  @Test func `a handler that does not say that its connection is closed is told to close it`() {
+    let request = NetworkRequest(url: URL(string: "ws://192.0.2.1/") ?? URL(filePath: "/"))
+    let closed = CloseRecord(code: .goingAway, initiator: .peer, isClean: true, transportEnd: .finished)
+    for (failure, closes) in [(.messageReceiveFailed("broken"), [.normalClosure]), (.closed(closed), [])]
+      as [(EngineError.WebSocketError, [CloseCode])]
+    {
+      let queue = DispatchQueue(label: "mock")
+      let mock = MockWebSocketHandler(queue: queue)
+      let signals = SharedList<String>()
+      let source = HandlerSource(mock, request: request)
+      source.start(onMessage: { $1() }, onSignal: { signals.append($0.name) })
+      for _ in 0..<4 { queue.sync {} }
+      mock.fail(with: failure)
+      for _ in 0..<4 { queue.sync {} }
+      #expect(signals.take().count == 2)
+      source.cancel()
+      #expect(mock.closes == closes)
+      #expect(mock.misuses == [])
+    }
   }
 }

@@ -1,6 +1,8 @@
+import Dispatch
 import Foundation
 import SupervisedChannels
 import Testing
+import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
@@ -166,5 +168,25 @@ struct ChannelSocketTests {
       next()
     }
     socket.close()
+  }
+
+  @Test func `a handler that does not say that its connection is closed is told to close it`() {
+    let closed = CloseRecord(code: .goingAway, initiator: .peer, isClean: true, transportEnd: .finished)
+    for (failure, closes) in [(.messageReceiveFailed("broken"), [.normalClosure]), (.closed(closed), [])]
+      as [(Failure, [CloseCode])]
+    {
+      let queue = DispatchQueue(label: "mock")
+      let mock = MockWebSocketHandler(queue: queue)
+      let ends = SharedList<Failure?>()
+      let socket = ChannelSocket(mock) { _ in }
+      socket.open(SocketBench.request, onMessage: { (_: Int, next) in next() }, onEnd: { ends.append($0) })
+      for _ in 0..<4 { queue.sync {} }
+      mock.fail(with: failure)
+      for _ in 0..<4 { queue.sync {} }
+      #expect(ends.take().count == 1)
+      socket.close()
+      #expect(mock.closes == closes)
+      #expect(mock.misuses == [])
+    }
   }
 }
