@@ -51,7 +51,7 @@ public final class QuoteClient: Sendable {
   }
 
   deinit {
-    if state.withLock({ $0.machine.isOpen }) { handler.disconnect { _ in } }
+    if state.withLock({ $0.machine.usesHandler }) { handler.disconnect { _ in } }
   }
 
   /// Whether there is a connection.
@@ -107,7 +107,12 @@ public final class QuoteClient: Sendable {
     }
   }
 
-  fileprivate func cancel(_ id: UInt64) { update { $0.machine.cancel(id) } }
+  fileprivate func cancel(_ id: UInt64) {
+    // At once: what has arrived for it is not told any more. Let go outside the lock.
+    let hearer = state.withLock { $0.hearers.removeValue(forKey: id) }
+    update { $0.machine.cancel(id) }
+    _ = hearer
+  }
 
   private func subscribe(_ product: String, _ hearer: @escaping @Sendable (Update) -> Void) -> QuoteSubscription {
     var subscription = QuoteSubscription(client: self, id: 0)
@@ -149,7 +154,7 @@ public final class QuoteClient: Sendable {
         self?.update { state in
           switch result {
           case .success: state.machine.connected()
-          case .failure: state.machine.ended()
+          case .failure: state.machine.ended(isClosed: true)
           }
         }
       }
@@ -158,7 +163,8 @@ public final class QuoteClient: Sendable {
         self?.update { state in
           switch result {
           case .success(let message): state.machine.received(ServerMessage(message.data))
-          case .failure: state.machine.ended()
+          case .failure(.closed): state.machine.ended(isClosed: true)
+          case .failure: state.machine.ended(isClosed: false)
           }
         }
       }
@@ -173,7 +179,9 @@ public final class QuoteClient: Sendable {
         return state.closers
       }
       for closer in closers { closer() }
-    case .price(let id, let price): state.withLock { $0.hearers[id] }?(.price(price))
+    case .price(let id, let price):
+      // It may have ended since.
+      state.withLock { $0.machine.isSubscribed(id) ? $0.hearers[id] : nil }?(.price(price))
     case .failed(let id): state.withLock { $0.hearers.removeValue(forKey: id) }?(.failed)
     case .finished(let id): state.withLock { $0.hearers.removeValue(forKey: id) }?(.finished)
     }

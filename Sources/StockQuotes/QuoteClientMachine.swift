@@ -45,6 +45,16 @@ struct QuoteClientMachine: Sendable {
     return false
   }
 
+  /// Whether the handler has a connection, or is about to.
+  var usesHandler: Bool {
+    switch link {
+    case .connecting, .open: true
+    case .closed, .closing: false
+    }
+  }
+
+  func isSubscribed(_ id: UInt64) -> Bool { subscriptions.contains { $0.id == id } }
+
   mutating func subscribe(to product: String) -> (id: UInt64, outputs: [Output]) {
     lastID += 1
     subscriptions.append(Subscription(id: lastID, product: product))
@@ -100,22 +110,25 @@ struct QuoteClientMachine: Sendable {
     case .failed(let topic):
       guard isGreeted else { break }
       let product = topic.flatMap(Wire.product)
-      return fail { product == nil || $0.product == product } + [.receive]
+      let failed = fail { product == nil || $0.product == product }
+      return failed + (subscriptions.isEmpty ? close() : [.receive])
     case .unknown: break
     }
     return [.receive]
   }
 
   /// The connection has ended, or was never made.
-  mutating func ended() -> [Output] {
+  ///
+  /// - Parameter isClosed: whether the handler says so; where not, it may still hold one.
+  mutating func ended(isClosed: Bool) -> [Output] {
     switch link {
     // The answer to our own close tells more.
     case .closed, .closing: return []
     case .connecting, .open: break
     }
     forgetConnection()
-    link = .closed
-    return fail { _ in true }
+    link = isClosed ? .closed : .closing
+    return fail { _ in true } + (isClosed ? [] : [.disconnect])
   }
 
   /// The handler has closed, as we wished.
