@@ -183,59 +183,6 @@ private final class SlowWatcher: Sendable {
   func id() throws -> Int { try #require(acknowledged.withLock { $0 }) }
 }
 
-/// A client on a blocking socket of its own; TCP ends with it, without a closing handshake.
-private final class PlainClient {
-  let socket: FileDescriptor
-  private var received = ""
-
-  init(_ server: QuoteServer) throws {
-    let address = try #require(SocketAddress.literal(host: "127.0.0.1", port: server.port))
-    let socket = try Socket.open(family: address.family)
-    _ = try Socket.connect(socket, to: address)
-    let flags = fcntl(socket.rawValue, F_GETFL)
-    _ = fcntl(socket.rawValue, F_SETFL, flags & ~O_NONBLOCK)
-    var ready = pollfd(fd: socket.rawValue, events: Int16(POLLOUT), revents: 0)
-    _ = poll(&ready, 1, -1)
-    let upgrade = """
-      GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
-      Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n
-      """
-    _ = Array(upgrade.utf8).withUnsafeBytes { Socket.write(socket, $0) }
-    self.socket = socket
-  }
-
-  /// Has TCP reset at its end, which is in order otherwise.
-  func resetOnClose() { Socket.resetOnClose(socket) }
-
-  /// Sends a text of at most 125 bytes.
-  func send(_ text: String) {
-    // A masked text message; a masking key of zeros changes nothing.
-    let frame: [UInt8] = [0x81, 0x80 | UInt8(text.utf8.count), 0, 0, 0, 0] + text.utf8
-    _ = frame.withUnsafeBytes { Socket.write(socket, $0) }
-  }
-
-  /// Waits for what contains a text; false where TCP ends before.
-  func hears(_ text: String) -> Bool {
-    var buffer = [UInt8](repeating: 0, count: 4096)
-    while !received.contains(text) {
-      guard case .bytes(let count) = buffer.withUnsafeMutableBytes({ Socket.read(socket, into: $0) }) else {
-        return false
-      }
-      received += String(decoding: buffer[..<count], as: UTF8.self)
-    }
-    return true
-  }
-
-  /// Waits for its first price.
-  ///
-  /// - Returns: its id.
-  func idOnceItHears() throws -> Int {
-    _ = hears("trading.quote")
-    let digits = received.split(separator: "\"connectionId\":").dropFirst().first?.prefix(while: \.isNumber)
-    return try #require(digits.flatMap { Int($0) })
-  }
-}
-
 /// How many descriptors are open, but for the timers that Dispatch opens when it first has to wait on a clock.
 private func openDescriptors() throws -> Int {
   try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count { name in
