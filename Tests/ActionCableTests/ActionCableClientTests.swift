@@ -55,6 +55,39 @@ struct ActionCableClientTests {
     #expect(try bench.manual.nextConnection().readRequest().contains("\r\nOrigin: http://192.0.2.1.example\r\n"))
   }
 
+  @Test func `a provider that fails is the policy's affair, whatever the last disconnect frame said`() throws {
+    for mayReconnect in [false, true] {
+      let isBroken = Lock(false)
+      let bench = try ClientBench { configuration in
+        configuration.requestProvider = RequestProvider { request, completion in
+          let isBroken = isBroken.withLock { isBroken in
+            defer { isBroken = false }
+            return isBroken
+          }
+          completion(isBroken ? .failure(Failure.timedOut(.connect)) : .success(request))
+        }
+        // The opposite of what the frame says.
+        configuration.policy.rule = { _ in mayReconnect ? .stop : .retry() }
+      }
+      let (server, _) = try bench.confirmed()
+      _ = bench.connects.take()
+      server.say(#"{"type":"disconnect","reason":"remote","reconnect":\#(mayReconnect)}"#)
+      bench.manual.settle()
+      isBroken.withLock { $0 = true }
+      try server.answerClose()
+      if !mayReconnect {
+        bench.manual.settle()
+        bench.connect()
+        _ = try bench.welcome()
+        #expect(bench.connects.take().map(\.isSuccess) == [true])
+      } else {
+        bench.manual.settle()
+        #expect(bench.client?.state == .disconnected(.lost(.timedOut(.connect))))
+      }
+      #expect(isBroken.withLock { !$0 })
+    }
+  }
+
   @Test func `a server that agrees to no subprotocol is left for good`() throws {
     let bench = try ClientBench()
     bench.connect()

@@ -11,7 +11,6 @@ extension CableCore {
       state.link.attempt += 1
       state.link.connecting = completion
       state.link.failure = nil
-      state.link.willRetry = nil
       state.sentHeaders = request.headers
       state.machine.attemptBegan()
       return state.link.attempt

@@ -108,6 +108,8 @@ final class CableCore: Sendable {
 
   /// Makes the request of an attempt.
   private func provide(_ completion: @escaping RequestProvider.Completion) {
+    // The attempt begins here, and may end here: what the last connection's end meant counts no more.
+    update { state, _ in state.link.willRetry = nil }
     let request = request
     guard let provider = configuration.requestProvider else { return completion(.success(request)) }
     provider.provide(request, completion)
