@@ -275,6 +275,18 @@ struct ActionCableClientTests {
     #expect(heard.take() == [])
   }
 
+  @Test func `a frame that is no text is no text to taps either`() throws {
+    let bench = try ClientBench()
+    let heard = SharedList<String>()
+    let (server, _) = try bench.confirmed()
+    bench.client?.add(ClientTap(onText: { heard.append($0) }))
+    server.send(.binary(Data("{}".utf8)))
+    server.say("{}")
+    _ = bench.take()
+    #expect(heard.take() == ["{}"])
+    #expect(bench.client?.counters.malformed == 1)
+  }
+
   @Test func `counters tell what came`() throws {
     let bench = try ClientBench()
     let (server, _) = try bench.confirmed()

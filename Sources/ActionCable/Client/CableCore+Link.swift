@@ -41,12 +41,12 @@ extension CableCore {
   /// A message arrived, or why none will; whether to ask for the next one.
   func received(_ attempt: UInt64, _ result: Result<WebSocketMessage, Failure>) -> Bool {
     // Read before the lock is taken: it is the longest part.
-    let frame: (text: String, message: ServerMessage?)?
+    let frame: (text: String?, message: ServerMessage?)?
     switch result {
     case .success(.text(let text)): frame = (text, try? ServerMessage(parsing: text))
-    case .success(.binary): frame = ("", nil)
+    case .success(.binary): frame = (nil, nil)
     case .failure(let failure) where failure.endsConnection: frame = nil
-    case .failure: frame = ("", nil)
+    case .failure: frame = (nil, nil)
     }
     return update { state, now in
       guard state.link.attempt == attempt, state.link.isOpen else { return false }
@@ -92,10 +92,13 @@ extension CableCore {
 }
 
 extension CableState {
-  fileprivate mutating func received(_ text: String, _ message: ServerMessage?, at now: Instant) {
+  /// A frame came; `text` is nil where it is none.
+  fileprivate mutating func received(_ text: String?, _ message: ServerMessage?, at now: Instant) {
     counters.frames += 1
-    for tap in taps { if let onText = tap.onText { tell(bytes: text.utf8.count) { onText(text) } } }
-    machine.received(message, text: text, at: now)
+    if let text {
+      for tap in taps { if let onText = tap.onText { tell(bytes: text.utf8.count) { onText(text) } } }
+    }
+    machine.received(message, text: text ?? "", at: now)
   }
 
   fileprivate mutating func lost(_ failure: Failure) {
