@@ -1,10 +1,12 @@
-import ActionCable
+import Dispatch
 import Foundation
 import Testing
 import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+
+@testable import ActionCable
 
 @Suite("The Action Cable client")
 struct ActionCableClientTests {
@@ -285,6 +287,22 @@ struct ActionCableClientTests {
     _ = bench.take()
     #expect(heard.take() == ["{}"])
     #expect(bench.client?.counters.malformed == 1)
+  }
+
+  @Test func `starts and stops from several threads leave client and session of one mind`() throws {
+    let url = try #require(URL(string: "ws://192.0.2.1/cable"))
+    for _ in 0..<2_000 {
+      let client = ActionCableClient(url: url, handler: MockWebSocketHandler(), logger: SilentLogger())
+      DispatchQueue.concurrentPerform(iterations: 4) { number in
+        if number.isMultiple(of: 2) { client.connect() } else { client.disconnect() }
+      }
+      let isStopped =
+        switch client.core.session?.currentState {
+        case .idle, .stopped, nil: true
+        case .held, .connecting, .connected, .waiting: false
+        }
+      #expect(client.core.read { $0.isStarted } == !isStopped)
+    }
   }
 
   @Test func `counters tell what came`() throws {

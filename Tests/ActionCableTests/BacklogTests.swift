@@ -202,4 +202,27 @@ struct CableChannelTests {
     bench.manual.settle()
     #expect(heard.take() == [])
   }
+
+  @Test func `a channel that outlives its client hears the end at once, and is let go`() throws {
+    let bench = try ClientBench()
+    weak var weakly: CableChannel?
+    do {
+      let channel = try #require(bench.client).makeChannel(
+        name: "ChatChannel", options: ChannelOptions(autoSubscribe: true))
+      weakly = channel
+      channel.addOnUnsubscribe { [weak channel] in channel?.subscribe() }
+      bench.connect()
+      let server = try bench.welcome()
+      server.confirm(channel.identifier.text)
+      bench.manual.settle()
+      #expect(channel.isSubscribed)
+      bench.release()
+      bench.manual.settle()
+      channel.subscribe()
+      bench.manual.settle()
+      channel.subscribe()
+      bench.manual.settle()
+    }
+    #expect(weakly == nil)
+  }
 }

@@ -54,7 +54,7 @@ public final class ActionCableClient: Sendable {
       environment: environment)
   }
 
-  deinit { core.shutdown {} }
+  deinit { core.release() }
 
   // MARK: The connection
 

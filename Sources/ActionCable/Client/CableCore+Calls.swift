@@ -3,36 +3,43 @@ import WebSocketHandling
 /// What the client's user asks for.
 extension CableCore {
   func connect(_ completion: (@Sendable (Result<Void, DisconnectCause>) -> Void)?) {
-    let mustStart = update { state, _ in
-      if state.isStarted, state.machine.isConnected {
-        if let completion { state.call { completion(.success(())) } }
-        return false
+    wanting.withLock { _ in
+      let mustStart = update { state, _ in
+        if state.isStarted, state.machine.isConnected {
+          if let completion { state.call { completion(.success(())) } }
+          return false
+        }
+        if let completion { state.connects.append(completion) }
+        guard !state.isStarted else { return false }
+        state.isStarted = true
+        state.session = .connecting
+        state.machine.start()
+        return true
       }
-      if let completion { state.connects.append(completion) }
-      guard !state.isStarted else { return false }
-      state.isStarted = true
-      state.session = .connecting
-      state.machine.start()
-      return true
+      if mustStart { session?.start(request) }
     }
-    if mustStart { session?.start(request) }
   }
 
-  func disconnect(_ completion: @escaping @Sendable () -> Void) {
-    update { state, _ in if state.isStarted { state.stop(.requested) } }
-    close(completion)
-  }
+  func disconnect(_ completion: @escaping @Sendable () -> Void) { stop(completion) { _ in } }
 
-  func shutdown(_ completion: @escaping @Sendable () -> Void) {
-    update { state, _ in
+  func shutdown(_ completion: @escaping @Sendable () -> Void) { stop(completion) { $0.machine.shutdown() } }
+
+  /// The client is gone: what is subscribed to from now on ends at once.
+  func release() {
+    stop({}) { state in
+      state.isReleased = true
       state.machine.shutdown()
-      if state.isStarted { state.stop(.requested) }
     }
-    close(completion)
   }
 
-  private func close(_ completion: @escaping @Sendable () -> Void) {
-    session?.disconnect { [self] _ in update { state, _ in state.call(completion) } }
+  private func stop(_ completion: @escaping @Sendable () -> Void, _ change: (inout CableState) -> Void) {
+    wanting.withLock { _ in
+      update { state, _ in
+        change(&state)
+        if state.isStarted { state.stop(.requested) }
+      }
+      session?.disconnect { [self] _ in update { state, _ in state.call(completion) } }
+    }
   }
 
   func subscribe(
@@ -44,6 +51,7 @@ extension CableCore {
       let id = state.makeID()
       state.subscribers[id] = CableState.Subscriber(inbox: inbox, onEvent: onEvent)
       state.machine.subscribe(id, to: identifier, at: now)
+      if state.isReleased { state.machine.shutdown() }
       return id
     }
     return Subscription(identifier, id: id, buffering: buffering, core: self)

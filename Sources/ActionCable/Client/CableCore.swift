@@ -15,6 +15,9 @@ final class CableCore: Sendable {
   private let callbacks: any CallbackExecutor
   private let state: Lock<CableState>
   private let assembled = Lock<Parts?>(nil)
+  /// Held from a change of what is wanted until the session knows of it: it hears of starts and stops in their order,
+  /// whichever threads they come on.
+  let wanting = Lock(())
 
   init(
     url: URL, headers: HTTPFields, _ configuration: CableConfiguration, handler: any WebSocketHandler,
@@ -127,9 +130,11 @@ final class CableCore: Sendable {
     case .problem(let failure): update { state, _ in state.machine.attemptFailed(.lost(failure)) }
     case .stateChanged(.stopped(.requested)): break
     case .stateChanged(.stopped(let reason)):
-      // A session that was started anew says so next.
-      guard case .stopped = session?.currentState else { return }
-      update { state, _ in state.stopped(reason) }
+      wanting.withLock { _ in
+        // A session that was started anew says so next.
+        guard case .stopped = session?.currentState else { return }
+        update { state, _ in state.stopped(reason) }
+      }
     case .stateChanged(let new):
       update { state, _ in
         state.session = new

@@ -56,6 +56,8 @@ struct CableState: Sendable {
   /// Those of the last request.
   var sentHeaders: HTTPFields = []
   var isStarted = false
+  /// Whether the client is gone; its channels may still be there.
+  var isReleased = false
   var session = SessionState.idle
   var stopCause = DisconnectCause.requested
   var connects: [@Sendable (Result<Void, DisconnectCause>) -> Void] = []
