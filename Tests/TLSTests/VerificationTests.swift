@@ -153,6 +153,29 @@ struct VerificationTests {
     #expect(seen.values.map { $0.chain.map(\.subject) } == [["CN=alone"]])
   }
 
+  @Test(
+    "the hook is told of a resumed session what was found when it began",
+    arguments: [TLSConfiguration.Version.v1_2, .v1_3])
+  func resumedVerdict(version: TLSConfiguration.Version) async throws {
+    let server = try server("alone") { $0.maximumVersion = version }
+    let seen = Recorder<TLSFailure?>()
+    let handler = try makeHandler {
+      $0.verify = { evidence, complete in
+        seen.append(evidence.verdict)
+        complete(true)
+      }
+    }
+    for isResumed in [false, true, true] {
+      try await handler.connect(request: request(port: server.port))
+      // The server's tickets come before its first message.
+      try await handler.send(message: WebSocketMessage.text("x"))
+      #expect(try await handler.receive(WebSocketMessage.self) == .text("x"))
+      #expect(handler.handshake?.tls?.isResumed == isResumed)
+      try await handler.disconnect()
+    }
+    #expect(seen.values == [.selfSigned, .selfSigned, .selfSigned])
+  }
+
   @Test func `a hook that refuses, and one that is asked about a good certificate`() async throws {
     let server = try server()
     let seen = Recorder<TLSFailure?>()

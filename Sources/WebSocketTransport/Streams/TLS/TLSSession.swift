@@ -27,6 +27,8 @@ struct TLSSession: ~Copyable, @unchecked Sendable {
   private let context: TLSContext
   /// Records that were read and are not decrypted.
   private var input = ByteBuffer()
+  /// What verification found wrong with the peer when the session began that is to be resumed; 0: nothing.
+  private var earlierVerifyError: Int32 = 0
 
   private init(_ context: TLSContext, _ prepare: (OpaquePointer) -> Bool) throws(TLSFailure) {
     let wire = UnsafeMutablePointer<tls_wire>.allocate(capacity: 1)
@@ -65,6 +67,7 @@ struct TLSSession: ~Copyable, @unchecked Sendable {
       return Self.expect(name, ssl)
     }
     wire.pointee.continues = continues ? 1 : 0
+    earlierVerifyError = earlier?.verifyError ?? 0
   }
 
   /// Sets whom the server must prove to be, and asks for that name; false where it cannot be set.
@@ -176,9 +179,10 @@ struct TLSSession: ~Copyable, @unchecked Sendable {
   // MARK: - Facts
 
   /// The first thing that verification found wrong.
-  var verdict: TLSFailure? {
-    wire.pointee.verify_error == 0 ? nil : TLSFailure(verification: Int(wire.pointee.verify_error))
-  }
+  var verdict: TLSFailure? { verifyError == 0 ? nil : TLSFailure(verification: Int(verifyError)) }
+
+  /// A resumed session brings no certificate to verify: what was found when it began stands.
+  private var verifyError: Int32 { isResumed ? earlierVerifyError : wire.pointee.verify_error }
 
   var applicationProtocol: String? {
     var name: UnsafePointer<UInt8>?
@@ -224,7 +228,7 @@ struct TLSSession: ~Copyable, @unchecked Sendable {
   func takeResumption() -> TLSResumption? {
     guard let session = wire.pointee.session else { return nil }
     wire.pointee.session = nil
-    return TLSResumption(owning: session)
+    return TLSResumption(owning: session, verifyError: verifyError)
   }
 }
 
@@ -233,8 +237,13 @@ struct TLSSession: ~Copyable, @unchecked Sendable {
 /// Safety: OpenSSL counts its references atomically and does not change it once it is complete.
 final class TLSResumption: @unchecked Sendable {
   let pointer: OpaquePointer
+  /// What verification found wrong with the peer when the session began, as OpenSSL's number; 0: nothing.
+  let verifyError: Int32
 
-  init(owning pointer: OpaquePointer) { self.pointer = pointer }
+  init(owning pointer: OpaquePointer, verifyError: Int32) {
+    self.pointer = pointer
+    self.verifyError = verifyError
+  }
 
   deinit { openssl_SSL_SESSION_free(pointer) }
 }
