@@ -43,8 +43,13 @@ final class ServerOpening: TransportHandler {
     case wait
     case decide(ServerHandshake.Offer, bytes: [UInt8])
     case open(Opened)
+    /// Go on when others have had their turn.
+    case `continue`
     case end
   }
+
+  /// How many reads one connection gets before the others have their turn.
+  private static let readsPerTurn = 8
 
   private let transport: HandoverTransport
   /// The transport under it where that is TLS.
@@ -91,6 +96,8 @@ final class ServerOpening: TransportHandler {
   private func perform(_ step: Step) {
     switch step {
     case .wait: break
+    case .continue:
+      loop.execute { [weak self] in self.map { $0.transportIsReady($0.transport, readable: true, writable: false) } }
     case .decide(let offer, let bytes):
       decide(offer, bytes)
     case .open(let opened):
@@ -109,6 +116,8 @@ final class ServerOpening: TransportHandler {
 
   /// Takes the step that the transport allows now.
   private func advance(_ state: inout State) -> Step {
+    // A flood must keep the loop neither from others nor from the deadline.
+    var reads = 0
     while true {
       switch state.phase {
       case .reading(var handshake):
@@ -118,7 +127,10 @@ final class ServerOpening: TransportHandler {
         case .bytes(let count):
           let input = UnsafeRawBufferPointer(rebasing: loop.readBuffer[..<count])
           switch handshake.receive(input.bytes) {
-          case .needsMore: state.phase = .reading(handshake)
+          case .needsMore:
+            state.phase = .reading(handshake)
+            reads += 1
+            if reads == Self.readsPerTurn { return .continue }
           case .plain(let head): state.phase = .answering(answer(plain: head), written: 0, opened: nil)
           case .refuse(let head): state.phase = .answering(head.encoded, written: 0, opened: nil)
           case .upgrade(let offer, let end):
@@ -144,7 +156,9 @@ final class ServerOpening: TransportHandler {
         state.phase = .draining
       case .draining:
         switch transport.read(into: loop.readBuffer) {
-        case .bytes: continue
+        case .bytes:
+          reads += 1
+          if reads == Self.readsPerTurn { return .continue }
         case .wouldBlock: return .wait
         case .end: return .end
         }

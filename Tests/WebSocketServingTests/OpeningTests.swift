@@ -2,8 +2,9 @@ import Foundation
 import Glibc
 import Testing
 import WebSocketCore
-import WebSocketServing
 import WebSocketTransport
+
+@testable import WebSocketServing
 
 /// A blocking TCP client that speaks raw bytes.
 private struct RawClient: ~Copyable {
@@ -120,4 +121,69 @@ struct OpeningTests {
     #expect(String(decoding: received, as: UTF8.self).hasPrefix("HTTP/1.1 101 Switching Protocols\r\n"))
     #expect(Array(received.suffix(echoes.count)) == echoes)
   }
+
+  @Test(
+    "a flood instead of a request, and one behind it, is read in turns, with others on the loop between",
+    arguments: ["", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"])
+  func flood(request: String) async {
+    let (steps, feed) = AsyncStream.makeStream(of: String.self)
+    let loop = EpollEventLoop(name: "test")
+    let flood = FloodingTransport(on: loop, request, feed)
+    let opening = ServerOpening(
+      flood, on: loop, deadline: .seconds(600), subprotocols: [], pages: [], admit: { _ in .accept },
+      completion: { _ in
+        feed.yield("over")
+        feed.finish()
+      })
+    opening.start()
+    var all: [String] = []
+    for await step in steps { all.append(step) }
+    #expect(all == ["another's turn", "end", "over"])
+    withExtendedLifetime(opening) {}
+  }
+}
+
+/// A peer who sends a request that is refused, if any, and then empty lines without a pause: a thousand reads are full.
+private final class FloodingTransport: Transport {
+  private let loop: any EventLoop
+  private let request: [UInt8]
+  private let feed: AsyncStream<String>.Continuation
+  private let reads = Lock(0)
+
+  init(on loop: any EventLoop, _ request: String, _ feed: AsyncStream<String>.Continuation) {
+    self.loop = loop
+    self.request = Array(request.utf8)
+    self.feed = feed
+  }
+
+  func start(_ handler: any TransportHandler) {
+    loop.execute { handler.transportIsReady(self, readable: true, writable: true) }
+  }
+
+  func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadOutcome {
+    let number = reads.withLock { reads in
+      reads += 1
+      return reads
+    }
+    if number == 1 {
+      loop.execute { [feed] in feed.yield("another's turn") }
+      if !request.isEmpty {
+        buffer.copyBytes(from: request)
+        return .bytes(request.count)
+      }
+    }
+    guard number < 1000 else {
+      feed.yield("end")
+      return .end(.finished)
+    }
+    let lines = Array("\r\n".utf8)
+    for index in 0..<1024 { buffer[index] = lines[index % 2] }
+    return .bytes(1024)
+  }
+
+  var peerHasFinished: Bool { false }
+  var failure: TransportEnd? { nil }
+  func write(_ bytes: UnsafeRawBufferPointer) -> WriteOutcome { .wrote(bytes.count) }
+  func finishWriting() {}
+  func close() {}
 }
