@@ -47,6 +47,7 @@ extension ConnectionDriver {
     var payloads = Queue<Data>()
     var receiver: Receiver?
     var changes = 0
+    var epoch = 0
     let (more, mustPump) = perform(willDrain: runsInline) { state -> (Bool, Bool) in
       guard state.io.transport === transport else { return (false, false) }
       guard mayRead(state) else {
@@ -59,6 +60,7 @@ extension ConnectionDriver {
         swap(&payloads, &state.io.lentPayloads)
         receiver = state.io.receiver
         changes = receiverChanges.load(ordering: .relaxed)
+        epoch = state.io.epoch
         state.io.isDraining = true
         state.io.isDelivering = true
       }
@@ -67,7 +69,7 @@ extension ConnectionDriver {
     }
     if mustPump { pump() }
     guard runsInline else { return more }
-    if let receiver { lend(batch, &payloads, of: buffer, to: receiver, changes) }
+    if let receiver { lend(batch, &payloads, of: buffer, to: receiver, changes, epoch) }
     finishTurn(&batch)
     return more
   }
@@ -193,7 +195,7 @@ extension ConnectionDriver {
   /// Lends messages that lie in the loop's buffer, one after the other; those behind a change of the receiver are kept.
   private func lend(
     _ batch: [LentMessage], _ payloads: inout Queue<Data>, of buffer: UnsafeMutableRawBufferPointer,
-    to receiver: Receiver, _ changes: Int
+    to receiver: Receiver, _ changes: Int, _ epoch: Int
   ) {
     cork(true)
     var next = 0
@@ -219,6 +221,8 @@ extension ConnectionDriver {
       }
     }
     state.withLock { state in
+      // What nobody took of a connection goes with it, once there is another.
+      guard state.io.epoch == epoch else { return }
       state.io.undelivered += rest.cost
       state.io.inbox.prepend(&rest)
     }
@@ -227,44 +231,54 @@ extension ConnectionDriver {
   /// Gives kept messages to the standing receiver, as long as it stands.
   func deliverKept() {
     var batch = Inbox()
-    while let (receiver, changes) = takeKept(&batch) {
+    while let (receiver, changes, epoch) = takeKept(&batch) {
       let cost = batch.cost
       while receiverChanges.load(ordering: .relaxed) == changes {
         cork(runsInline || batch.count > 1)
         guard batch.lendFirst(to: receiver.receive) else { break }
       }
-      giveBack(&batch, delivered: cost - batch.cost)
+      let mayGoOn = giveBack(&batch, delivered: cost - batch.cost, epoch)
       resumeReading()
+      guard mayGoOn else { return }
     }
   }
 
   /// Takes everything kept, for the receiver.
-  private func takeKept(_ batch: inout Inbox) -> (Receiver, changes: Int)? {
+  private func takeKept(_ batch: inout Inbox) -> (Receiver, changes: Int, epoch: Int)? {
     state.withLock { state in
       guard let receiver = state.io.receiver, !state.io.inbox.isEmpty, !state.io.isDelivering else { return nil }
       swap(&batch, &state.io.inbox)
       state.io.isDelivering = true
-      return (receiver, receiverChanges.load(ordering: .relaxed))
+      return (receiver, receiverChanges.load(ordering: .relaxed), state.io.epoch)
     }
   }
 
-  private func giveBack(_ batch: inout Inbox, delivered: Int) {
+  /// Puts back what was not delivered; true where the receiver may have more at once.
+  private func giveBack(_ batch: inout Inbox, delivered: Int, _ epoch: Int) -> Bool {
     perform { state in
       state.io.undelivered -= delivered
-      state.io.inbox.prepend(&batch)
+      if state.io.epoch == epoch {
+        state.io.inbox.prepend(&batch)
+      } else {
+        // What nobody took of a connection goes with it, once there is another.
+        state.io.undelivered -= batch.cost
+        batch = Inbox()
+      }
+      guard state.io.receives.isEmpty else {
+        endDelivery(&state)
+        return false
+      }
       state.io.isDelivering = false
-      if state.io.receiver == nil { state.io.serve() }
+      return true
     }
   }
 
-  /// The messages that were out have been delivered: those behind them have their turn.
+  /// The messages that were out have been delivered: those behind them have their turn, first for the receives that
+  /// were made while no receiver stood.
   private func endDelivery(_ state: inout State) {
     state.io.isDelivering = false
-    if state.io.receiver == nil {
-      state.io.serve()
-    } else if !state.io.inbox.isEmpty {
-      state.io.announce()
-    }
+    state.io.serve()
+    if !state.io.inbox.isEmpty { state.io.announce() }
   }
 
   // MARK: - Receives

@@ -1,9 +1,10 @@
 import Foundation
 import Testing
 import WebSocketCore
-import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+
+@testable import WebSocketHandling
 
 @Suite("Flow control and limits of the handler")
 struct FlowControlTests {
@@ -140,6 +141,55 @@ struct FlowControlTests {
     client.receive()
     client.manual.settle()
     #expect(client.journal.take() == [.step("1"), .message(.text("2")), .message(.text("3"))])
+  }
+
+  @Test(
+    "a receive that is made while no receiver stands is answered, also where the connection ends meanwhile",
+    arguments: Place.allCases, [1, 3])
+  func receiveBetweenReceivers(place: Place, count: Int) throws {
+    // Without log lines about messages, so that on the loop's thread they are lent.
+    let client = Client(place, logger: RecordingLogger(minimumLevel: .info))
+    let server = try client.open()
+    let journal = client.journal
+    client.handler?.onMessage { [weak handler = client.handler] received in
+      journal.note(.step(received.text ?? ""))
+      handler?.onMessage(nil)
+      handler?.receive { (result: Result<WebSocketMessage, Failure>) in
+        switch result {
+        case .success(let message): journal.note(.message(message))
+        case .failure(let failure): journal.note(.failed("receive", failure))
+        }
+      }
+      handler?.onMessage { journal.note(.step("later: \($0.text ?? "")")) }
+      handler?.driver.abort()
+    }
+    server.send((1...count).flatMap { Frame.text("\($0)").encoded() })
+    client.manual.settle()
+    let rest: [Event] =
+      count == 1 ? [.failed("receive", lost(.aborted, by: .local))] : [.message(.text("2")), .step("later: 3")]
+    #expect(client.journal.take() == [.step("1")] + rest)
+  }
+
+  @Test("what nobody took of a connection is no message of the next one's", arguments: Place.allCases)
+  func messagesOfBefore(place: Place) throws {
+    let client = Client(place, logger: RecordingLogger(minimumLevel: .info))
+    let server = try client.open()
+    let journal = client.journal
+    client.handler?.onMessage { [weak handler = client.handler] received in
+      journal.note(.step(received.text ?? ""))
+      handler?.onMessage(nil)
+      handler?.driver.abort()
+      handler?.connect(request: Client.request()) { journal.note("connect", $0) }
+    }
+    server.send(Frame.text("1").encoded() + Frame.text("2").encoded() + Frame.text("3").encoded())
+    client.manual.settle()
+    let next = try client.manual.nextConnection()
+    try next.open()
+    next.send(.text("new"))
+    client.receive()
+    client.manual.settle()
+    #expect(client.journal.take() == [.step("1"), .ok("connect"), .message(.text("new"))])
+    #expect(client.handler?.driver.state.withLock { $0.io.undelivered } == 0)
   }
 
   @Test("an end is heard of after the last message where a receiver is installed", arguments: Place.allCases)

@@ -97,7 +97,7 @@ final class Client {
   private weak var logger: RecordingLogger?
 
   init(
-    _ place: Place, manual: ManualEnvironment = ManualEnvironment(),
+    _ place: Place, manual: ManualEnvironment = ManualEnvironment(), logger: RecordingLogger = RecordingLogger(),
     _ change: (inout HandlerConfiguration) -> Void = { _ in }
   ) {
     self.manual = manual
@@ -105,7 +105,6 @@ final class Client {
     var configuration = HandlerConfiguration()
     configuration.callbacks = place == .queue ? .privateQueue : .eventLoop
     change(&configuration)
-    let logger = RecordingLogger()
     self.logger = logger
     handler = DefaultWebSocketHandler(logger: logger, configuration: configuration, environment: manual.environment)
   }
