@@ -95,7 +95,7 @@ extension ConnectionDriver {
       state.io.observer?.ends(\.tcp, at: loop.now)
       state.io.dial = tls(&state).connect(
         over: transport, host: endpoint.host, port: endpoint.port, on: loop,
-        runHook: { [self] hook in perform { $0.io.callbacks.append(.hook(hook)) } },
+        runHook: { [self] hook in callBack(hook) },
         completion: { [self] result in
           switch result {
           case .success(let transport): begin(transport, endpoint, epoch)

@@ -141,6 +141,9 @@ package final class ConnectionDriver: Sendable {
     state.withLock { swap(&$0.io.roomObserver, &body) }
   }
 
+  /// Runs the caller's code where callbacks run, in its turn.
+  package func callBack(_ body: @escaping @Sendable () -> Void) { perform { $0.io.callbacks.append(.hook(body)) } }
+
   /// How often what callbacks brought about is followed up before others have their turn.
   private static let roundsPerTurn = 8
 

@@ -30,7 +30,7 @@ enum Callback: Sendable {
   indirect case failReceive(WaitingReceive, EngineError.WebSocketError)
   /// Kept messages are there for the standing receiver.
   case deliver
-  /// The caller decides on a server's certificate.
+  /// The caller decides on a server's certificate, or hears of something else.
   case hook(@Sendable () -> Void)
   case control(ControlFrameEvent)
   indirect case pinged(PingCompletion, Result<Duration, EngineError.WebSocketError>)

@@ -21,15 +21,13 @@ public final class ServerConnection: Sendable {
   public let tls: TLSAgreement?
 
   private let driver: ConnectionDriver
-  private let loop: any EventLoop
   private let state = Lock(State())
 
-  init(_ opened: ServerOpening.Opened, driver: ConnectionDriver, loop: any EventLoop) {
+  init(_ opened: ServerOpening.Opened, driver: ConnectionDriver) {
     head = opened.head
     subprotocol = opened.subprotocol
     tls = opened.tls
     self.driver = driver
-    self.loop = loop
   }
 
   /// Opens the connection.
@@ -54,7 +52,7 @@ public final class ServerConnection: Sendable {
       if state.record == nil { state.onClose.append(body) }
       return state.record
     }
-    if let record { loop.execute { body(record) } }
+    if let record { driver.callBack { body(record) } }
   }
 
   /// Sends a message.
@@ -94,7 +92,7 @@ public final class ServerConnection: Sendable {
       code.mayBeSent
       ? .limitExceeded(.closeReason, size: reason.utf8.count, limit: ClosePayload.maximumReasonBytes)
       : .misuse(.closeCode(code.rawValue))
-    loop.execute { completion(.failure(failure)) }
+    driver.callBack { completion(.failure(failure)) }
   }
 
   /// Ends TCP at once, without a closing handshake.

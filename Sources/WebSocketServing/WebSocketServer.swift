@@ -178,7 +178,7 @@ private final class Clients: Sendable {
     let driver = ConnectionDriver(
       role: .server, configuration: configuration, environment: environment, loop: loop,
       logger: DefaultLogger(minimumLevel: .error))
-    let connection = ServerConnection(opened, driver: driver, loop: loop)
+    let connection = ServerConnection(opened, driver: driver)
     let id = ObjectIdentifier(connection)
     state.withLock { $0.connections[id] = connection }
     connection.onClose { [weak self] _ in _ = self?.state.withLock { $0.connections.removeValue(forKey: id) } }

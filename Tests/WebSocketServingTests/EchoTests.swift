@@ -140,4 +140,33 @@ struct EchoTests {
       try await Client().connect(NetworkRequest(url: server.url, connectTimeout: .milliseconds(100)))
     }
   }
+
+  @Test func `all callbacks of a server's connection come where its configuration says`() async throws {
+    let key = DispatchSpecificKey<Bool>()
+    let queue = DispatchQueue(label: "test")
+    queue.setSpecific(key: key, value: true)
+    var configuration = WebSocketServer.defaultConfiguration
+    configuration.callbacks = .queue(queue)
+    let (calls, feed) = AsyncStream.makeStream(of: String.self)
+    @Sendable func note(_ name: String) {
+      feed.yield(DispatchQueue.getSpecific(key: key) == true ? name : "\(name) elsewhere")
+    }
+    let server = try WebSocketServer(configuration: configuration) { connection in
+      connection.onClose { _ in
+        note("closed")
+        connection.onClose { _ in
+          note("closed before")
+          feed.finish()
+        }
+      }
+      connection.close(code: CloseCode(1005)) { _ in note("no such code") }
+      connection.close(reason: String(repeating: "x", count: 124)) { _ in note("too long") }
+    }
+    let client = Client()
+    try await client.connect(patient(server.url))
+    try await client.disconnect()
+    var all: [String] = []
+    for await call in calls { all.append(call) }
+    #expect(all == ["no such code", "too long", "closed", "closed before"])
+  }
 }
