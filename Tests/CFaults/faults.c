@@ -43,7 +43,8 @@ static int remember(int descriptor, cfaults_side side) {
 static int failure(cfaults_call call, cfaults_side side) {
   if (atomic_load(&armed_call) < 0 || side != (cfaults_side)atomic_load(&armed_side)) return 0;
   int number = atomic_fetch_add(&calls[call], 1) + 1;
-  if (atomic_load(&armed_call) != (int)call || number != atomic_load(&armed_number)) return 0;
+  int failing = atomic_load(&armed_number);
+  if (atomic_load(&armed_call) != (int)call || (failing != number && failing != -1)) return 0;
   return atomic_load(&armed_error);
 }
 

@@ -102,6 +102,12 @@ private struct Life {
   }
 }
 
+/// Sockets of clients that wait to be accepted.
+private final class Waiting {
+  var descriptors: [Int32] = []
+  deinit { for descriptor in descriptors { close(descriptor) } }
+}
+
 @Suite("Failing system calls", .timeLimit(.minutes(5)))
 struct FailingCallTests {
   @Test func `each call of a client's life may fail once: everything is answered at once, nothing is lost`() async {
@@ -145,6 +151,31 @@ struct FailingCallTests {
         try await handler.disconnect()
       }
       before.isReachedAgain()
+    }
+  }
+
+  @Test func `while no connection can be accepted the server tries ten times a second, however many wait`() async {
+    await #expect(processExitsWith: .success) {
+      Life.bound()
+      let server = try LoopbackServer()
+      let address = try #require(SocketAddress.literal(host: "127.0.0.1", port: server.port))
+      cfaults_arm(cfaults_accept, cfaults_opened, -1, EMFILE)
+      let waiting = Waiting()
+      for _ in 0..<20 {
+        let before = cfaults_calls(cfaults_accept)
+        let socket = try Socket.open(family: address.family)
+        _ = try Socket.connect(socket, to: address)
+        waiting.descriptors.append(socket.release())
+        while cfaults_calls(cfaults_accept) == before { usleep(100) }
+      }
+      let (start, before) = (ContinuousClock.now, cfaults_calls(cfaults_accept))
+      while cfaults_calls(cfaults_accept) < before + 10 { usleep(1_000) }
+      // Ten tries take nine pauses at least.
+      #expect(ContinuousClock.now - start > .milliseconds(850))
+      cfaults_arm(cfaults_socket, cfaults_opened, 0, 0)
+      let handler = Place.queue.makeHandler()
+      try await handler.connect(request: NetworkRequest(url: server.url, connectTimeout: .seconds(180)))
+      try await handler.disconnect()
     }
   }
 }

@@ -19,7 +19,7 @@ typedef enum {
 typedef enum { cfaults_opened, cfaults_accepted } cfaults_side;
 
 // Counts from zero; the call with that number, from 1, fails with the error (for getaddrinfo a code of its own), once.
-// A number of 0 fails none.
+// A number of 0 fails none, -1 each.
 void cfaults_arm(cfaults_call call, cfaults_side side, int number, int error);
 
 // The calls since.
