@@ -190,6 +190,12 @@ extension ConnectionDriver {
   // MARK: - Writing
 
   /// Whether this thread is in callbacks whose sends wait for their end.
+  /// Keeps the promise at once, and forgets it.
+  func stopWaiting(_ promise: Promise<Void>) {
+    state.withLock { $0.io.roomWaiters.removeAll { $0.promise === promise } }
+    promise.give(())
+  }
+
   private var isCorked: Bool { corkedThread.load(ordering: .relaxed) == pthread_self() }
 
   /// Writes at once, unless this thread is in callbacks that others follow, or a task takes messages: then the last of

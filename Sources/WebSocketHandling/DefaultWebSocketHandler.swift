@@ -116,7 +116,7 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
     await withTaskCancellationHandler {
       await waiter.wait()
     } onCancel: {
-      waiter.give(())
+      driver.stopWaiting(waiter)
     }
     if Task.isCancelled { throw .cancelled }
   }

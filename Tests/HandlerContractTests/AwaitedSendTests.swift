@@ -91,4 +91,18 @@ struct AwaitedSendTests {
     #expect(client.journal.take() == [.ok("connect"), .ok("later")])
     #expect(try server.readMessage() == .text("early"))
   }
+
+  @Test("leaves nothing behind where its task is cancelled while it waits for room", .timeLimit(.minutes(5)))
+  func cancelled() async throws {
+    let client = Client(.queue) { $0.sendQueueLimit = 100 }
+    let server = try client.open()
+    server.setWriteRoom(0)
+    let handler = try #require(client.handler)
+    handler.send(.text(String(repeating: "a", count: 100)))
+    let send = Task { try await handler.send(message: WebSocketMessage.text("no room")) }
+    while handler.driver.state.withLock({ $0.io.roomWaiters.isEmpty }) { await Task.yield() }
+    send.cancel()
+    await #expect(throws: Failure.cancelled) { try await send.value }
+    #expect(handler.driver.state.withLock { $0.io.roomWaiters.count } == 0)
+  }
 }
