@@ -1,4 +1,3 @@
-import Dispatch
 import Foundation
 package import WebSocketCore
 package import WebSocketTransport
@@ -32,7 +31,7 @@ extension ConnectionDriver {
     guard let epoch else { return }
     guard endpoint.isSecure else { return resolve(endpoint, epoch) }
     // Off the loop and the caller's thread: loading OpenSSL and the authorities blocks for some milliseconds.
-    DispatchQueue.global().async { [self] in
+    BlockingWork.run { [self] in
       do throws(TLSFailure) {
         try state.withLock { tls(&$0) }.prepare()
         perform { if isConnecting($0, epoch) { $0.io.observer?.ends(\.tls, at: loop.now) } }

@@ -69,6 +69,18 @@ struct AddressTests {
     #expect(hostLines(requests) == ["Host: \(host)"])
   }
 
+  @Test func `a name is looked up though all threads of the global queue are taken`() async {
+    await #expect(processExitsWith: .success) { Self.lookUpWhileBusy() }
+  }
+
+  private static func lookUpWhileBusy() {
+    let release = DispatchSemaphore(value: 0)
+    for _ in 0..<300 { DispatchQueue.global().async { release.wait() } }
+    let answered = DispatchSemaphore(value: 0)
+    SystemResolver().resolve(host: "localhost", port: 80) { _ in answered.signal() }
+    #expect(answered.wait(timeout: .now() + 240) == .success)
+  }
+
   @Test func `R31: an address that refuses is passed over`() async throws {
     let requests = Recorder<String>()
     let server = try recordingServer(requests)

@@ -130,6 +130,23 @@ struct StreamTests {
     }
   }
 
+  @Test func `a secure connection is opened though all threads of the global queue are taken`() async {
+    await #expect(processExitsWith: .success) { try Self.connectWhileBusy() }
+  }
+
+  private static func connectWhileBusy() throws {
+    let server = try server()
+    let handler = try makeHandler()
+    let request = try request(port: server.port) { $0.connectTimeout = .seconds(240) }
+    let release = DispatchSemaphore(value: 0)
+    for _ in 0..<300 { DispatchQueue.global().async { release.wait() } }
+    let answered = DispatchSemaphore(value: 0)
+    handler.connect(request: request) { result in
+      if case .success = result { answered.signal() }
+    }
+    #expect(answered.wait(timeout: .now() + 240) == .success)
+  }
+
   @Test(arguments: 0..<5) func `a process ends cleanly while its connections use OpenSSL`(_: Int) async {
     await #expect(processExitsWith: .success) { try await Self.exitWhileConnecting() }
   }
