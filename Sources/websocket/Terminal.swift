@@ -1,11 +1,26 @@
 import Dispatch
 import Foundation
+import Glibc
 
 /// The process's streams and signals.
 enum Terminal {
   /// Writes a line to standard output at once.
+  ///
+  /// Where nobody reads it any more, the process ends as it does on SIGTERM.
   static func print(_ line: String) {
-    try? FileHandle.standardOutput.write(contentsOf: Data((line + "\n").utf8))
+    var rest = Array((line + "\n").utf8)[...]
+    while !rest.isEmpty {
+      let count = rest.withUnsafeBytes { write(STDOUT_FILENO, $0.baseAddress, $0.count) }
+      if count >= 0 {
+        rest = rest.dropFirst(count)
+      } else if errno == EAGAIN {
+        var room = pollfd(fd: STDOUT_FILENO, events: Int16(POLLOUT), revents: 0)
+        _ = poll(&room, 1, -1)
+      } else if errno != EINTR {
+        if errno == EPIPE { kill(getpid(), SIGTERM) }
+        return
+      }
+    }
   }
 
   /// Writes a line to standard error.
