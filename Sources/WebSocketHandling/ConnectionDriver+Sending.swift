@@ -11,7 +11,10 @@ extension ConnectionDriver {
   /// What became of a message at once.
   enum SendOutcome: Sendable {
     case written
+    /// Not taken: no byte is written.
     case refused(EngineError.WebSocketError)
+    /// The connection ended under it.
+    case failed(EngineError.WebSocketError)
     /// The completion will tell.
     case pending
   }
@@ -37,7 +40,7 @@ extension ConnectionDriver {
       if let error = refusal(&state, bytes: payload.count) { return (.refused(error), false) }
       let number = state.io.outgoing.nextNumber
       let mustPump = enqueue(kind, payload, nil, isAwaited: true, &state)
-      if case .ended(let record) = state.io.phase { return (.refused(.closed(record)), false) }
+      if case .ended(let record) = state.io.phase { return (.failed(.closed(record)), false) }
       if state.io.outgoing.hasWritten(number) { return (.written, mustPump) }
       state.io.outgoing.complete(last: completion())
       return (.pending, mustPump)
@@ -187,15 +190,15 @@ extension ConnectionDriver {
     if !waits { promise.give(()) }
   }
 
-  // MARK: - Writing
-
-  /// Whether this thread is in callbacks whose sends wait for their end.
   /// Keeps the promise at once, and forgets it.
   func stopWaiting(_ promise: Promise<Void>) {
     state.withLock { $0.io.roomWaiters.removeAll { $0.promise === promise } }
     promise.give(())
   }
 
+  // MARK: - Writing
+
+  /// Whether this thread is in callbacks whose sends wait for their end.
   private var isCorked: Bool { corkedThread.load(ordering: .relaxed) == pthread_self() }
 
   /// Writes at once, unless this thread is in callbacks that others follow, or a task takes messages: then the last of

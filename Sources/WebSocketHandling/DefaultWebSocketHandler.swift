@@ -102,7 +102,7 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
       switch outcome {
       case .written: return
       case .refused(.limitExceeded(.sendQueue, size: _, limit: _)): try await waitForRoom()
-      case .refused(let error): throw error
+      case .refused(let error), .failed(let error): throw error
       case .pending:
         if let answer { try await answer.wait().get() }
         return

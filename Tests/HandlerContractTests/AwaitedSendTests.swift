@@ -14,7 +14,7 @@ struct AwaitedSendTests {
     switch driver.send(.text, .string(text), orLater: { { journal.note("later", $0) } }) {
     case .written: return .step("written")
     case .pending: return .step("pending")
-    case .refused(let failure): return .failed("send", failure)
+    case .refused(let failure), .failed(let failure): return .failed("send", failure)
     }
   }
 

@@ -235,6 +235,23 @@ public final class ReconnectingSession: WebSocketHandler {
     }
   }
 
+  private func send(_ message: WebSocketMessage, _ id: UInt64, _ generation: UInt64) {
+    let answer: Completion = { [weak self] result in
+      self?.timed { $0.sent(id, generation, result, at: $1) }
+    }
+    guard let handler = handler as? DefaultWebSocketHandler else {
+      return handler.send(message: message, completion: answer)
+    }
+    // The library's own handler tells a message that it did not take from one that a connection may have delivered,
+    // where the error of both is the record of the end.
+    switch handler.driver.send(message.kind, message.payload, orLater: { answer }) {
+    case .written: answer(.success(()))
+    case .refused(.closed): answer(.failure(.closing))
+    case .refused(let failure), .failed(let failure): answer(.failure(failure))
+    case .pending: break
+    }
+  }
+
   private func perform(_ effect: SessionEffects.Effect) {
     switch effect {
     case .call(let body):
@@ -258,9 +275,7 @@ public final class ReconnectingSession: WebSocketHandler {
         self?.timed { $0.received(generation, result, at: $1) }
       }
     case .send(let id, let generation, let message):
-      handler.send(message: message) { [weak self] result in
-        self?.timed { $0.sent(id, generation, result, at: $1) }
-      }
+      send(message, id, generation)
     case .disconnect(let code, let reason):
       handler.disconnect(code: code, reason: reason) { [weak self] result in
         self?.update { $0.disconnected(result) }
