@@ -291,7 +291,7 @@ struct ActionCableClientTests {
 
   @Test func `starts and stops from several threads leave client and session of one mind`() throws {
     let url = try #require(URL(string: "ws://192.0.2.1/cable"))
-    for _ in 0..<2_000 {
+    for _ in 0..<1_000 {
       let client = ActionCableClient(url: url, handler: MockWebSocketHandler(), logger: SilentLogger())
       DispatchQueue.concurrentPerform(iterations: 4) { number in
         if number.isMultiple(of: 2) { client.connect() } else { client.disconnect() }
@@ -304,6 +304,58 @@ struct ActionCableClientTests {
       #expect(client.core.read { $0.isStarted } == !isStopped)
     }
   }
+
+  @Test(.timeLimit(.minutes(5)))
+  func `what is asked of one connection is not asked of the next, however late the client's queue is`() async throws {
+    let mock = MockWebSocketHandler()
+    var configuration = CableConfiguration()
+    configuration.timing.welcomeTimeout = .seconds(240)
+    configuration.timing.subscribeTimeout = nil
+    configuration.timing.subscribeRetry = .seconds(240)
+    let client = ActionCableClient(
+      url: try #require(URL(string: "ws://192.0.2.1/cable")), staleAfter: nil, configuration: configuration,
+      handler: mock, logger: SilentLogger())
+    let (isBusy, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+    client.subscribe(to: try room(1)) { event in
+      guard case .message = event else { return }
+      isBusy.signal()
+      goOn.wait()
+    }
+    var events = client.events(of: try room(2), backlog: Backlog(messages: 1)).makeAsyncIterator()
+    client.connect(completion: nil)
+    try await Self.wait { mock.pendingReceives == 1 }
+    func say(_ number: Int, _ rest: String) throws {
+      mock.inject(.text("{\"identifier\":\(CanonicalJSON.quoted(try room(number).text)),\(rest)}"))
+    }
+    mock.inject(.text(#"{"type":"welcome"}"#))
+    for number in 1...2 { try say(number, #""type":"confirm_subscription""#) }
+    #expect(await events.next() == .confirmed(reconnected: false))
+    // The client's queue is held up, and the socket is not read.
+    try say(1, #""message":1"#)
+    Self.wait(for: isBusy)
+    try say(2, #""message":2"#)
+    try await Self.wait { client.core.read { $0.holding == 1 } }
+    // Now it may be read again, which the queue does not come to.
+    #expect(await events.next() == .message(CableMessage(identifier: try room(2), body: "2")))
+    client.setCredentialKey("another")
+    try await Self.wait { mock.requests.count == 2 && mock.pendingReceives == 1 }
+    goOn.signal()
+    let isDone = DispatchSemaphore(value: 0)
+    client.core.update { state, _ in state.call { isDone.signal() } }
+    Self.wait(for: isDone)
+    try #require(mock.pendingReceives == 1)
+    mock.inject(.text(#"{"type":"welcome"}"#))
+    try say(2, #""type":"confirm_subscription""#)
+    #expect(await events.next() == .disconnected(.requested, willReconnect: true))
+    #expect(await events.next() == .confirmed(reconnected: true))
+    #expect(mock.misuses == [])
+  }
+
+  private static func wait(_ isReached: () -> Bool) async throws {
+    while !isReached() { try await Task.sleep(for: .milliseconds(1)) }
+  }
+
+  private static func wait(for semaphore: DispatchSemaphore) { semaphore.wait() }
 
   @Test func `counters tell what came`() throws {
     let bench = try ClientBench()

@@ -110,7 +110,7 @@ extension CableState {
       if case .closed = failure {
         call { completion(.failure(failure)) }
       } else {
-        put(.close { completion(.failure(failure)) })
+        put(.close(attempt: link.attempt) { completion(.failure(failure)) })
       }
     } else {
       tellLoss(failure)

@@ -74,8 +74,10 @@ final class CableCore: Sendable {
     case .call(let body): body()
     case .deliver(let id): deliver(id)
     case .send(let text, let perform): send(text, perform)
-    case .ask(let attempt): link?.ask(attempt)
-    case .close(let completion): link?.close(completion)
+    // Where the session has gone on meanwhile, the handler's connection is another one.
+    case .ask(let attempt): if isCurrent(attempt) { link?.ask(attempt) }
+    case .close(let attempt, let completion):
+      if isCurrent(attempt) { link?.close(completion) } else { completion() }
     case .setTimer(let id, let deadline):
       let loop = loop
       let handle = loop.schedule(at: deadline) { [weak self] in
@@ -85,6 +87,8 @@ final class CableCore: Sendable {
       if !isWanted { loop.cancel(handle) }
     }
   }
+
+  private func isCurrent(_ attempt: UInt64) -> Bool { read { $0.link.attempt == attempt } }
 
   private func deliver(_ id: UInt64) {
     let next = state.withLock { state in

@@ -16,8 +16,8 @@ struct CableState: Sendable {
     case send(String, perform: UInt64?)
     /// Read on from the connection of that attempt.
     case ask(attempt: UInt64)
-    /// Close the connection, then call.
-    case close(@Sendable () -> Void)
+    /// Close the connection of that attempt, then call.
+    case close(attempt: UInt64, @Sendable () -> Void)
     case setTimer(id: UInt64, Instant)
   }
 
@@ -173,7 +173,7 @@ struct CableState: Sendable {
     link.isOpen = false
     link.failure = failure
     if let completion = link.connecting.take() {
-      put(.close { completion(.failure(failure)) })
+      put(.close(attempt: link.attempt) { completion(.failure(failure)) })
     } else {
       tellLoss(failure)
     }
