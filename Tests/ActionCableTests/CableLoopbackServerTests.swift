@@ -3,6 +3,7 @@ import Foundation
 import Testing
 import WebSocketHandling
 import WebSocketTesting
+import WebSocketTransport
 
 @Suite("The Action Cable server in the process", .timeLimit(.minutes(5)))
 struct CableLoopbackServerTests {
@@ -135,6 +136,34 @@ struct CableLoopbackServerTests {
     server.setConfirmations(.atOnce)
     #expect(await second.next() == .confirmed(reconnected: false))
     _ = first
+  }
+
+  @Test func `a client that is gone before its delayed confirmation is subscribed to nothing`() async throws {
+    // Whether each channel that was subscribed to was still a subscription.
+    let subscribed = SharedList<Bool>()
+    let running = Lock<CableLoopbackServer?>(nil)
+    defer { running.withLock { $0 = nil } }
+    let server = try CableLoopbackServer(channels: [
+      "ChatChannel": { channel in
+        let server = running.withLock { $0 }
+        subscribed.append(server?.subscriptions.contains(channel.identifier) == true)
+      }
+    ])
+    running.withLock { $0 = server }
+    server.setConfirmations(.delayed(.milliseconds(100)))
+    let first = client(server)
+    try await first.connect()
+    first.subscribe(to: try room(1)) { _ in }
+    while server.subscribeCount < 1 { try await Task.sleep(for: .milliseconds(1)) }
+    server.dropAll()
+    await first.shutdown()
+    while !server.subscriptions.isEmpty { try await Task.sleep(for: .milliseconds(1)) }
+    // Answered behind the other, had that been.
+    let second = client(server)
+    try await second.connect()
+    var events = second.events(of: try room(2)).makeAsyncIterator()
+    #expect(await events.next() == .confirmed(reconnected: false))
+    #expect(subscribed.take().allSatisfy { $0 })
   }
 
   @Test func `without pings a client takes the server for dead; a wrong Origin and a stranger are refused`()

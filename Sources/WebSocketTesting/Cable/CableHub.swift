@@ -145,6 +145,8 @@ final class CableHub: Sendable {
   }
 
   private func answer(_ channel: LoopbackChannel, _ id: ObjectIdentifier, _ subscribed: CableLoopbackServer.Channel?) {
+    // The client may have gone, or have unsubscribed, before a delayed answer.
+    guard state.withLock({ $0.clients[id]?.channels[channel.identifier] === channel }) else { return }
     subscribed?(channel)
     guard !channel.isRejected else {
       _ = state.withLock { $0.clients[id]?.channels.removeValue(forKey: channel.identifier) }

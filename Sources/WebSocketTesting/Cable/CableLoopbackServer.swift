@@ -25,7 +25,7 @@ public final class CableLoopbackServer: Sendable {
   public enum Confirmations: Sendable, Hashable {
     /// They are sent at once.
     case atOnce
-    /// They are sent so much later.
+    /// They are sent so much later, to who is still subscribed then.
     case delayed(Duration)
     /// They are not sent, and nothing is subscribed.
     case missing
