@@ -203,6 +203,39 @@ struct CableChannelTests {
     #expect(heard.take() == [])
   }
 
+  @Test func `unsubscribe and subscribe in one breath end subscribed`() throws {
+    let bench = try ClientBench()
+    let channel = try #require(bench.client).makeChannel(name: "ChatChannel", identifier: ["room_id": 42])
+    let heard = SharedList<String>()
+    channel.addOnSubscribe { heard.append("subscribed") }
+    channel.addOnMessage { heard.append("message \($0)") }
+    channel.addOnUnsubscribe { heard.append("unsubscribed") }
+    bench.connect()
+    let server = try bench.welcome()
+    channel.subscribe()
+    #expect(try server.readText() == subscribeRoomText)
+    server.confirm()
+    bench.manual.settle()
+    channel.unsubscribe()
+    channel.subscribe()
+    channel.subscribe()
+    bench.manual.settle()
+    #expect(heard.take() == ["subscribed", "unsubscribed"])
+    #expect(try server.readText() == unsubscribeRoomText)
+    bench.manual.advance(by: .milliseconds(250))
+    #expect(try server.readText() == subscribeRoomText)
+    server.confirm()
+    server.message("7")
+    bench.manual.settle()
+    #expect(heard.take() == ["subscribed", "message 7"])
+    #expect(channel.isSubscribed)
+    channel.unsubscribe()
+    channel.unsubscribe()
+    bench.manual.settle()
+    #expect(heard.take() == ["unsubscribed"])
+    #expect(!channel.isSubscribed)
+  }
+
   @Test func `a channel that outlives its client hears the end at once, and is let go`() throws {
     let bench = try ClientBench()
     weak var weakly: CableChannel?

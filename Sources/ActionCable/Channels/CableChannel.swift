@@ -20,7 +20,10 @@ public struct ChannelOptions: Sendable, Hashable {
 /// is subscribed, and can be subscribed to anew after it ended.
 public final class CableChannel: Sendable {
   private struct State: Sendable {
+    /// Nil from the moment at which it is unsubscribed, before its end is told.
     var subscription: Subscription?
+    /// The number of the last subscription.
+    var lastRun: UInt64 = 0
     var isConfirmed = false
     var onSubscribe: [@Sendable () -> Void] = []
     var onMessage: [@Sendable (CableMessage) -> Void] = []
@@ -54,13 +57,15 @@ public final class CableChannel: Sendable {
   public func subscribe() {
     state.withLock { state in
       guard state.subscription == nil else { return }
+      state.lastRun += 1
+      let run = state.lastRun
       state.subscription = core.subscribe(
-        to: identifier, buffering: options.buffering, backlog: nil, onEvent: { [self] in heard($0) })
+        to: identifier, buffering: options.buffering, backlog: nil, onEvent: { [self] in heard($0, of: run) })
     }
   }
 
   /// Unsubscribes; does nothing where it is not subscribed.
-  public func unsubscribe() { state.withLock { $0.subscription }?.unsubscribe() }
+  public func unsubscribe() { state.withLock { $0.subscription.take() }?.unsubscribe() }
 
   /// Calls an action of the channel with the members of `data` beside its name.
   public func sendMessage(
@@ -119,7 +124,7 @@ public final class CableChannel: Sendable {
     core.update { state, _ in state.call { completion(.notSubscribed) } }
   }
 
-  private func heard(_ event: SubscriptionEvent) {
+  private func heard(_ event: SubscriptionEvent, of run: UInt64) {
     switch event {
     case .message(let message): for body in state.withLock({ $0.onMessage }) { body(message) }
     case .confirmed:
@@ -128,17 +133,17 @@ public final class CableChannel: Sendable {
         return state.onSubscribe
       }
       for body in bodies { body() }
-    case .disconnected: over(isEnded: false)
+    case .disconnected: over()
     case .ended(let end):
-      over(isEnded: true)
+      state.withLock { if $0.lastRun == run { $0.subscription = nil } }
+      over()
       if end == .rejected { for body in state.withLock({ $0.onReject }) { body() } }
     case .gap: break
     }
   }
 
-  private func over(isEnded: Bool) {
+  private func over() {
     let bodies = state.withLock { state in
-      if isEnded { state.subscription = nil }
       defer { state.isConfirmed = false }
       return state.isConfirmed ? state.onUnsubscribe : []
     }
