@@ -72,23 +72,41 @@ extension ConnectionDriver {
 
   /// Encodes a short message from memory that is only lent; false where it has to be kept instead.
   private func sendAtOnce(_ kind: MessageKind, _ bytes: UnsafeRawBufferPointer, completion: Completion?) -> Bool {
-    var aftermath = Aftermath()
-    let (isDone, mustPump) = state.withLock { state -> (Bool, Bool) in
-      if appendCorked(kind, bytes, completion, &state) { return (true, false) }
-      defer { conclude(&state, &aftermath) }
-      if !takes(bytes.count, state), let error = refusal(&state, bytes: bytes.count) {
-        answer(error, completion, &state)
-        return (true, false)
-      }
-      guard
-        state.io.outgoing.appendBorrowed(kind.opcode, bytes, random: environment.random, completion: completion)
-      else { return (false, false) }
-      noteGrowth(kind, bytes: bytes.count, &state)
-      return (true, writeUnlessCorked(&state, isAwaited: completion != nil))
+    let rest = state.withLock { state -> Rest? in
+      appendCorked(kind, bytes, completion, &state) ? nil : appendShort(kind, bytes, completion, &state)
     }
-    follow(aftermath)
-    if mustPump { pump() }
-    return isDone
+    guard let rest else { return true }
+    follow(rest.aftermath)
+    if rest.mustPump { pump() }
+    return rest.isDone
+  }
+
+  /// What a send leaves to be done outside the lock.
+  private struct Rest: ~Copyable {
+    /// False: the message has to be kept, and sent as one that is.
+    var isDone = true
+    var mustPump = false
+    var aftermath = Aftermath()
+  }
+
+  /// Encodes a short message, or answers why not, and writes what may be written now.
+  ///
+  /// Apart from ``appendCorked(_:_:_:_:)``, so that nearly all sends need no memory for what this leaves.
+  @inline(never)
+  private func appendShort(
+    _ kind: MessageKind, _ bytes: UnsafeRawBufferPointer, _ completion: Completion?, _ state: inout State
+  ) -> Rest {
+    var rest = Rest()
+    if !takes(bytes.count, state), let error = refusal(&state, bytes: bytes.count) {
+      answer(error, completion, &state)
+    } else if state.io.outgoing.appendBorrowed(kind.opcode, bytes, random: environment.random, completion: completion) {
+      noteGrowth(kind, bytes: bytes.count, &state)
+      rest.mustPump = writeUnlessCorked(&state, isAwaited: completion != nil)
+    } else {
+      rest.isDone = false
+    }
+    conclude(&state, &rest.aftermath)
+    return rest
   }
 
   /// Encodes a short message behind those that will be written soon, as nearly all that callbacks send; false where that

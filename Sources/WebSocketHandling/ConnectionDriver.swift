@@ -184,7 +184,7 @@ package final class ConnectionDriver: Sendable {
         {
           cork(runsInline || turn.pointee.hasMore)
           let cost = message.cost
-          complete(consume receive, consume message)
+          complete(receive, consume message)
           turn.pointee.delivered += cost
         }
       }
@@ -251,8 +251,8 @@ package final class ConnectionDriver: Sendable {
     }
   }
 
-  private func complete(_ receive: consuming WaitingReceive, _ message: consuming WebSocketMessage) {
-    switch consume receive {
+  private func complete(_ receive: WaitingReceive, _ message: consuming WebSocketMessage) {
+    switch receive {
     case .message(let completion): completion.call(.success(message))
     case .pending(let pending): pending.complete(.success(message))
     }

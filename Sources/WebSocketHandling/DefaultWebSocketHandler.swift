@@ -68,10 +68,10 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
     message: T, completion: @escaping @Sendable (Result<Void, EngineError.WebSocketError>) -> Void
   ) where T: Encodable {
     if T.self == WebSocketMessage.self {
-      // Safe: the two types are the same one. A pointer, so that no copy counts references.
+      // Safe: the two types are the same one, and so is their form in memory. Lent, so that no copy counts references.
       withUnsafePointer(to: message) { message in
-        driver.send(
-          UnsafeRawPointer(message).assumingMemoryBound(to: WebSocketMessage.self).pointee, completion: completion)
+        let lent = UnsafeRawPointer(message).assumingMemoryBound(to: LentValue<WebSocketMessage>.self)
+        send(lent.pointee, completion: completion)
       }
       return
     }
@@ -81,6 +81,13 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
     } catch {
       driver.reject(completion, error)
     }
+  }
+
+  private func send(
+    _ message: borrowing LentValue<WebSocketMessage>,
+    completion: @escaping @Sendable (Result<Void, EngineError.WebSocketError>) -> Void
+  ) {
+    driver.send(message.value, completion: completion)
   }
 
   /// Sends one message; returns when the operating system has taken its last byte.
@@ -188,6 +195,7 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
   public var metrics: HandlerMetrics? { driver.metrics }
 
   /// The next message where one is kept; for the async layer, which then need not suspend.
+  @usableFromInline
   func takeMessage() -> WebSocketMessage? { driver.takeMessage() }
 
   /// Asks for the next message for a task that it wakes.
@@ -197,6 +205,7 @@ public final class DefaultWebSocketHandler: WebSocketHandler {
   func withdraw(_ pending: any PendingReceive) -> Bool { driver.withdraw(pending) }
 
   /// Decodes a message as `receive` does.
+  @usableFromInline
   func decode<T: Decodable>(_ message: WebSocketMessage, as type: T.Type) throws(EngineError.WebSocketError) -> T {
     try decoder.decode(message, as: type)
   }

@@ -18,32 +18,40 @@ public struct MessageSequence<Message: Decodable & Sendable>: AsyncSequence, Sen
 
   /// Asks for one message at each call of ``next()``.
   public struct Iterator: AsyncIteratorProtocol {
-    fileprivate enum Source: Sendable {
+    @usableFromInline
+    enum Source: Sendable {
       /// The library's own handler, which keeps messages: they are taken without suspending.
       case kept(DefaultWebSocketHandler)
       /// Any other.
       case mailbox(Mailbox<Message>)
     }
 
-    fileprivate let source: Source
+    @usableFromInline
+    let source: Source
 
     /// The next message; nil after a clean close.
     ///
     /// - Throws: ``EngineError/WebSocketError``, or `CancellationError` where the task is cancelled: the message that
     ///   was asked for then waits for the next call.
+    @inlinable
     public mutating func next() async throws -> Message? { try await next(isolation: nil) }
 
     /// The next message, as ``next()``, without leaving the caller's actor.
+    ///
+    /// Inlinable, so that a message that is kept is taken without looking its type up.
+    @inlinable
     public mutating func next(isolation actor: isolated (any Actor)?) async throws -> Message? {
       try Task.checkCancellation()
       if case .kept(let handler) = source, let message = handler.takeMessage() {
+        if let message = message as? Message { return message }
         return try handler.decode(message, as: Message.self)
       }
       return try await waitForMessage()
     }
 
-    /// Apart from ``next(isolation:)``, which would look the types of this up for each message that is kept.
-    private func waitForMessage(isolation actor: isolated (any Actor)? = #isolation) async throws -> Message? {
+    /// Apart from ``next(isolation:)``, so that little is inlined.
+    @usableFromInline
+    func waitForMessage(isolation actor: isolated (any Actor)? = #isolation) async throws -> Message? {
       switch source {
       case .kept(let handler):
         guard let outcome = await handler.nextMessage() else { throw CancellationError() }
@@ -103,7 +111,8 @@ private final class WakingReceive: PendingReceive {
 }
 
 /// Holds the one outstanding receive of any handler, and its result.
-private final class Mailbox<Message: Decodable & Sendable>: Sendable {
+@usableFromInline
+final class Mailbox<Message: Decodable & Sendable>: Sendable {
   typealias Outcome = Result<Message, EngineError.WebSocketError>
 
   private enum State: Sendable {

@@ -62,3 +62,8 @@ func identical<Value, Other>(_ value: Value, as type: Other.Type) -> Other? {
   // Safe: the two types are the same one.
   return unsafeBitCast(value, to: Other.self)
 }
+
+/// A value that is read where it stands: as it cannot be copied, it is not.
+struct LentValue<Value>: ~Copyable {
+  let value: Value
+}

@@ -133,7 +133,7 @@ final class CallbackConnection: EchoConnection {
       switch result {
       case .success(let message):
         if received + 1 < workload.total { receiveMessage() }
-        count(!workload.comparesEcho(received) || self.message == message)
+        count(workload.isEcho(message, received))
       case .failure(let error): observer.failed("\(error)")
       }
     }

@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import WebSocketHandling
 
@@ -63,6 +64,19 @@ struct EchoWorkload: Sendable {
 
   /// Whether the content of the echo with that number is to be compared, and not its length alone.
   func comparesEcho(_ number: Int) -> Bool { payload.count <= Self.comparedBytes || number.isMultiple(of: 16) }
+
+  /// Whether the message is that echo.
+  func isEcho(_ message: WebSocketMessage, _ number: Int) -> Bool {
+    switch message {
+    case .text(let text):
+      guard kind == .text, text.utf8.count == payload.count else { return false }
+      return !comparesEcho(number)
+        || text.utf8.withContiguousStorageIfAvailable { isPayload(UnsafeRawBufferPointer($0)) } == true
+    case .binary(let data):
+      guard kind == .binary, data.count == payload.count else { return false }
+      return !comparesEcho(number) || data.withUnsafeBytes { isPayload($0) }
+    }
+  }
 
   /// Whether a note is the one that was sent.
   func isBody(_ note: BenchNote) -> Bool {
