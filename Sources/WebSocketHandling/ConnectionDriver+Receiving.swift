@@ -108,7 +108,7 @@ extension ConnectionDriver {
     let room = min(wanted, isDirect ? Self.bytesPerHold : min(buffer.count, Self.bytesPerHold))
     let target: UnsafeMutableRawBufferPointer
     if isDirect {
-      target = UnsafeMutableRawBufferPointer(start: state.io.assembly.reserve(missing), count: room)
+      target = UnsafeMutableRawBufferPointer(start: state.io.assembly.reserve(room, of: missing), count: room)
     } else {
       target = UnsafeMutableRawBufferPointer(rebasing: buffer[..<room])
     }
@@ -152,7 +152,7 @@ extension ConnectionDriver {
     state.machine.receive(&span, into: &state.io)
     if let piece = state.io.piece {
       // Room for the whole payload at once, as its header announced it.
-      _ = state.io.assembly.reserve(piece.count + state.machine.missingPayloadBytes)
+      _ = state.io.assembly.reserve(piece.count, of: piece.count + state.machine.missingPayloadBytes)
       state.io.assemblePiece()
     }
     state.io.input.base = nil

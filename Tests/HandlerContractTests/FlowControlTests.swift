@@ -58,6 +58,43 @@ struct FlowControlTests {
       ])
   }
 
+  @Test func `a length that no memory holds is only a number, where the limits allow it`() async {
+    await #expect(processExitsWith: .success) { try Self.receiveEndlessly() }
+  }
+
+  private static func receiveEndlessly() throws {
+    for place in Place.allCases {
+      let client = Client(place) {
+        $0.limits.maximumMessageBytes = .max
+        $0.limits.maximumFrameBytes = .max
+      }
+      let server = try client.open()
+      client.receive()
+      server.send([0x82, 0x7F, 0x7F] + [UInt8](repeating: 0xFF, count: 7))
+      for _ in 0..<300 {
+        server.send([UInt8](repeating: 7, count: 100_000))
+        client.manual.settle()
+      }
+      server.finish()
+      client.manual.settle()
+      #expect(client.journal.take() == [.failed("receive", lost(.finished))])
+    }
+  }
+
+  @Test(
+    "a message that is dropped on the way to the end leaves nothing to be told of it", arguments: Place.allCases)
+  func droppedIsNotLogged(place: Place) throws {
+    let logger = RecordingLogger()
+    let client = Client(place, logger: logger)
+    let server = try client.open()
+    server.send(.text("kept"))
+    client.manual.settle()
+    client.disconnect()
+    for _ in 0..<100 { server.send(.text("dropped")) }
+    client.manual.settle()
+    #expect(logger.texts(.debug).count { $0 == "WebSocket message received" } == 1)
+  }
+
   @Test("a message above the message limit is refused, with its size", arguments: Place.allCases)
   func messageLimit(place: Place) throws {
     let client = Client(place) { $0.limits = ConnectionLimits(maximumMessageBytes: 10) }

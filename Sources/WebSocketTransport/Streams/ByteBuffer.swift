@@ -31,6 +31,18 @@ package import Foundation
     return makeRoom(count)
   }
 
+  /// Up to how much memory is taken for bytes that are only announced.
+  @usableFromInline static var trustedBytes: Int { 16 << 20 }
+
+  /// Room for `count` bytes behind the others, which are the first of those announced.
+  ///
+  /// Where there is none it is made for all that are announced, unless that is more than 16 MiB and than what is there
+  /// already: a length is only a number until its bytes come.
+  @inlinable package mutating func reserve(_ count: Int, of announced: Int) -> UnsafeMutableRawPointer {
+    if let memory, capacity - tail >= count { return memory + tail }
+    return makeRoom(max(count, min(announced, max(Self.trustedBytes, self.count))))
+  }
+
   @usableFromInline mutating func makeRoom(_ count: Int) -> UnsafeMutableRawPointer {
     if let memory, head > 0, capacity - (tail - head) >= count, head >= tail - head {
       memmove(memory, memory + head, tail - head)
