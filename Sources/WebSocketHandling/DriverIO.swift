@@ -282,8 +282,9 @@ struct DriverIO: ~Copyable, Sendable {
 
   /// Gives a message to whom it is for, or keeps a copy of it.
   mutating func keep(_ kind: MessageKind, copying bytes: UnsafeRawBufferPointer) {
-    if logsMessages { callbacks.append(.log(.debug, "WebSocket message received")) }
     guard !dropsMessages else { return }
+    // What is dropped is not told of: these lines would wait without a limit.
+    if logsMessages { callbacks.append(.log(.debug, "WebSocket message received")) }
     count(bytes.count)
     if !isDelivering, let waiting = receives.popFirst() {
       give(WebSocketMessage(kind, copying: bytes), to: waiting)
@@ -296,8 +297,9 @@ struct DriverIO: ~Copyable, Sendable {
 
   /// Gives a long message to whom it is for, or keeps it.
   mutating func keep(_ kind: MessageKind, _ payload: Data) {
-    if logsMessages { callbacks.append(.log(.debug, "WebSocket message received")) }
     guard !dropsMessages else { return }
+    // What is dropped is not told of: these lines would wait without a limit.
+    if logsMessages { callbacks.append(.log(.debug, "WebSocket message received")) }
     count(payload.count)
     let isFirst = inbox.isEmpty
     inbox.append(kind, payload)
