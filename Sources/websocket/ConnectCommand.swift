@@ -95,7 +95,8 @@ final class ConnectCommand: Sendable {
   }
 
   func run() {
-    Terminal.onTermination { [self] in close() }
+    // Only what was begun can be closed: a signal that comes before ends the process by itself.
+    defer { Terminal.onTermination { [self] in close() } }
     if reconnects { return stayConnected() }
     handler.connect(request: request) { [self] result in
       switch result {
@@ -177,8 +178,8 @@ final class ConnectCommand: Sendable {
         continue
       }
       room.wait()
-      connection.send(message: message) { [isJSON, reconnects] result in
-        if case .failure(let error) = result, reconnects || !error.isEnd && !isJSON {
+      connection.send(message: message) { [reconnects] result in
+        if case .failure(let error) = result, reconnects || !error.isEnd {
           Terminal.complain("not sent, or not for certain: \(error): \(line)")
         }
         room.signal()
