@@ -63,7 +63,8 @@ public struct HandlerConfiguration: Sendable {
   public var tls = TLSConfiguration()
   /// Hears of the peer's pings and pongs, on the callbacks' thread.
   ///
-  /// Pings are answered without it.
+  /// When they are read, which may be while messages before them still wait for their `receive`. Pings are answered
+  /// without it.
   public var onControlFrame: (@Sendable (ControlFrameEvent) -> Void)?
   /// Hears of everything that happens, on the callbacks' thread.
   ///
