@@ -222,8 +222,9 @@ struct DriverIO: ~Copyable, Sendable {
   /// Takes the connection's transport.
   mutating func attach(_ transport: any Transport) {
     self.transport = transport
-    // Encryption keeps this side busier than the peer, which an early write then gains nothing.
-    firstCorkedBytes = transport is TLSTransport ? SendQueue.pieceBytes : 16 << 10
+    // So much that the peer is still at work when the rest comes, and need not be woken again. Encryption keeps this side
+    // busier than the peer, which an early write then gains nothing.
+    firstCorkedBytes = transport is TLSTransport ? SendQueue.pieceBytes : 20 << 10
   }
 
   /// Starts with a clean table; what waits for an earlier connection was answered at its end.

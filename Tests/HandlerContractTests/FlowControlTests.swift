@@ -138,7 +138,7 @@ struct FlowControlTests {
   }
 
   @Test(
-    "what the callbacks of one read send is written once 16 KiB of it wait, and then when they end",
+    "what the callbacks of one read send is written once 20 KiB of it wait, and then when they end",
     arguments: Place.allCases)
   func earlyWrite(place: Place) throws {
     let client = Client(place)
@@ -153,7 +153,7 @@ struct FlowControlTests {
       server.send((0..<400).flatMap { _ in Frame.text(message).encoded() })
       client.manual.settle()
       // A frame of a client's takes six octets more than its payload.
-      let early = (16 << 10) / (message.utf8.count + 6) + 1
+      let early = (20 << 10) / (message.utf8.count + 6) + 1
       var expected = Array(1..<early) + Array(0...(400 - early))
       // The last callback on a queue may take its time: its send does not wait.
       if place == .queue { expected[399] = 0 }
