@@ -26,6 +26,9 @@ package final class TLSTransport: Transport, TransportHandler {
   /// What is encrypted at a time, in bytes: five records, so that a piece of 64 KiB and its headers leave together.
   private static let writeBytes = 80 << 10
 
+  /// How often the base is read at a call: records without data must keep the loop neither from others nor from timers.
+  private static let readsPerCall = 4
+
   private let base: any Transport
   private let loop: any EventLoop
   private let onResumption: @Sendable (TLSResumption) -> Void
@@ -119,19 +122,27 @@ package final class TLSTransport: Transport, TransportHandler {
       _ = flush(&state)
       if let resumption = state.session.takeResumption() { onResumption(resumption) }
       if count > 0 { return .bytes(count) }
-      return state.end.map(ReadOutcome.end) ?? .wouldBlock
+      if let end = state.end { return .end(end) }
+      // None so far, and no news will come of those that are there.
+      return mayReadOn.load(ordering: .relaxed) ? .bytes(0) : .wouldBlock
     }
   }
 
   /// Fills the buffer as far as there is something; what came of the stream stands in the state.
   private func decrypt(into buffer: UnsafeMutableRawBufferPointer, _ state: inout State) -> Int {
     var filled = 0
+    var reads = 0
     var mayHoldMore = true
     while filled < buffer.count {
       switch state.session.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[filled...])) {
       case .done(let count): filled += count
       case .needsInput:
         guard mayHoldMore else { return filled }
+        guard reads < Self.readsPerCall else {
+          mayReadOn.store(true, ordering: .relaxed)
+          return filled
+        }
+        reads += 1
         switch state.session.readRecords(from: base) {
         case .bytes(let count): mayHoldMore = count == TLSSession.readBytes || base.peerHasFinished
         case .wouldBlock: return filled
