@@ -180,6 +180,14 @@ struct CableSubscriptionTests {
     #expect(bench.advance(by: .seconds(60)) == [])
   }
 
+  @Test func `a retry after nothing counts as one after 1 ms`() throws {
+    var bench = MachineBench.connected(timing: CableTiming(subscribeRetry: .zero))
+    #expect(try bench.subscribe(1) == [subscribeRoom])
+    var times: [Int] = []
+    for millisecond in 1...10 where bench.advance(by: .milliseconds(1)) == [subscribeRoom] { times.append(millisecond) }
+    #expect(times == [1, 3, 7])
+  }
+
   @Test func `without a time-out a subscribe is repeated for ever`() throws {
     var bench = MachineBench.connected(timing: CableTiming(staleAfter: nil, subscribeTimeout: nil))
     _ = try bench.subscribe(1)

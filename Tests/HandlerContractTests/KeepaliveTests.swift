@@ -28,6 +28,15 @@ struct KeepaliveTests {
     #expect(!client.manual.hasTimers)
   }
 
+  @Test("an interval of nothing counts as 1 ms", arguments: Place.allCases)
+  func noInterval(place: Place) throws {
+    let client = Client(place)
+    let server = try client.open(Client.request { $0.keepalive = Keepalive(interval: .zero) })
+    client.manual.advance(by: .milliseconds(10))
+    for _ in 1...10 { #expect(try server.readFrame().opcode == .ping) }
+    #expect(server.unread == [])
+  }
+
   @Test("R100: any byte is a sign of life", arguments: Place.allCases)
   func anyByte(place: Place) throws {
     let client = Client(place)

@@ -89,8 +89,10 @@ extension CableMachine {
 
   /// Begins to wait for an answer.
   private mutating func setPending(_ key: IdentifierKey, at now: Instant) {
+    // Without any time in between it would be sent without end.
+    let delay = max(timing.subscribeRetry, .milliseconds(1))
     let pending = Pending(
-      retryAt: now + timing.subscribeRetry, retryDelay: timing.subscribeRetry,
+      retryAt: now + delay, retryDelay: delay,
       deadline: timing.subscribeTimeout.map { now + $0 })
     channels[key]?.phase = .pending(pending)
     remind(at: min(pending.retryAt, pending.deadline ?? pending.retryAt))

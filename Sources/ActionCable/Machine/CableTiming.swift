@@ -10,7 +10,7 @@ public struct CableTiming: Sendable, Hashable {
   public var welcomeTimeout: Duration
   /// After how long a `subscribe` without an answer is sent again, twice as long each time.
   ///
-  /// Default: 0.5 s.
+  /// Default: 0.5 s. Less than 1 ms counts as 1 ms.
   public var subscribeRetry: Duration
   /// How long the server may take to confirm or reject; nil: for ever.
   ///

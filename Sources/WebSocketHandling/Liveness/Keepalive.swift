@@ -9,7 +9,8 @@
 public struct Keepalive: Sendable, Hashable {
   /// The time between two pings.
   ///
-  /// Default: 20 s, below the 30 s to 60 s after which common proxies drop a silent connection.
+  /// Default: 20 s, below the 30 s to 60 s after which common proxies drop a silent connection. Less than 1 ms counts as
+  /// 1 ms.
   public var interval: Duration
   /// How long after a ping the first sign of life may take.
   ///

@@ -21,9 +21,10 @@ struct Liveness: Sendable {
 
   /// Begins with a new connection.
   mutating func start(_ keepalive: Keepalive?, idleTimeout: Duration?, at now: Instant) {
-    self.keepalive = keepalive
+    // Without any time between them pings would never end.
+    self.keepalive = keepalive.map { Keepalive(interval: max($0.interval, .milliseconds(1)), deadline: $0.deadline) }
     self.idleTimeout = idleTimeout
-    nextPing = keepalive.map { now + $0.interval }
+    nextPing = self.keepalive.map { now + $0.interval }
     unansweredSince = nil
     lastMessage = now
   }
