@@ -13,7 +13,9 @@ import Glibc
   @usableFromInline let state: UnsafeMutablePointer<State>
 
   @inlinable package init(_ initial: consuming State) {
-    mutex = SystemMutex(followedBy: MemoryLayout<State>.size)
+    // A value of no size has a byte too: its address must not be that of somebody else's memory, or the thread sanitizer
+    // reports races that are none.
+    mutex = SystemMutex(followedBy: max(MemoryLayout<State>.size, 1))
     precondition(
       MemoryLayout<State>.alignment <= SystemMutex.alignment, "the memory behind the mutex is aligned for the value")
     state = (mutex.memory + SystemMutex.size).bindMemory(to: State.self, capacity: 1)
