@@ -30,22 +30,27 @@ struct WorkTests {
   }
 
   @Test(
-    "R51: a message of sixteen times the length costs about sixteen times as much",
+    "R51: one message costs about what sixteen of a sixteenth of its length cost",
     arguments: [(Opcode.binary, 32 << 20), (.text, 4 << 20)])
   func linear(opcode: Opcode, bytes: Int) async throws {
-    let small = try await loopTime(opcode, bytes: bytes / 16)
-    let large = try await loopTime(opcode, bytes: bytes)
-    // Work that grows with the square would be 256 times as much.
-    #expect(large < small * 64 + .milliseconds(50), "\(bytes / 16) bytes: \(small), \(bytes) bytes: \(large)")
+    // The least of several: whatever else the machine does, as finding memory, can only add to a time.
+    var (one, sixteen) = (Duration.seconds(3600), Duration.seconds(3600))
+    for _ in 0..<5 {
+      one = min(one, try await loopTime(opcode, bytes: bytes, messages: 1))
+      sixteen = min(sixteen, try await loopTime(opcode, bytes: bytes / 16, messages: 16))
+      if one < sixteen * 4 { return }
+    }
+    // Work that grows with the square would be 16 times as much.
+    #expect(one < sixteen * 8, "one of \(bytes) bytes: \(one), sixteen of \(bytes / 16): \(sixteen)")
   }
 
-  /// The loop's processor time for a message that comes in writes of 4 KiB.
-  private func loopTime(_ opcode: Opcode, bytes: Int) async throws -> Duration {
+  /// The loop's processor time for messages that come in writes of 4 KiB.
+  private func loopTime(_ opcode: Opcode, bytes: Int, messages: Int) async throws -> Duration {
     let server = try ScriptedServer { connection in
       try connection.open()
       _ = try connection.readFrame()
-      let header = Frame(opcode, [UInt8](repeating: 0x61, count: bytes)).encoded()
-      try connection.send(header, piece: 4096)
+      let frame = Frame(opcode, [UInt8](repeating: 0x61, count: bytes)).encoded()
+      for _ in 0..<messages { try connection.send(frame, piece: 4096) }
       try connection.echo()
     }
     let loop = EpollEventLoop(name: "work")
@@ -61,7 +66,7 @@ struct WorkTests {
     let before = await threadTime(of: loop)
     handler.send(.text("go"))
     var iterator = lengths.makeAsyncIterator()
-    #expect(await iterator.next() == bytes)
+    for _ in 0..<messages { #expect(await iterator.next() == bytes) }
     let after = await threadTime(of: loop)
     try await handler.disconnect()
     return after - before
