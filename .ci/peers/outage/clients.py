@@ -10,6 +10,8 @@ from pathlib import Path
 
 SECONDS = 240
 """How long anything may take on a slow machine."""
+SLACK = 30
+"""How much later than its clock says a client may notice a loss there; TCP itself takes a quarter of an hour."""
 
 
 def fail(text):

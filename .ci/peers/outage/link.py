@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from clients import Connect, Server, check_books, fail
+from clients import SLACK, Connect, Server, check_books, fail
 
 SECONDS_TO_NOTICE = 4
 HERE, THERE = f"ws-client-{os.getpid()}", f"ws-server-{os.getpid()}"
@@ -61,7 +61,7 @@ async def main(tool):
                 sender.cancel()
                 await client.finish()
                 check_books(client, server)
-                if seconds > SECONDS_TO_NOTICE + 2:
+                if seconds > SECONDS_TO_NOTICE + SLACK:
                     fail(f"the loss was noticed after {seconds:.1f} s")
                 print(f"a link that is down was noticed after {seconds:.1f} s, and the session came back with it")
         finally:

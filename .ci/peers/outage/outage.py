@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from clients import Chat, Connect, Server, check_books, fail, free_port
+from clients import SLACK, Chat, Connect, Server, check_books, fail, free_port
 
 RESTARTS = 20
 UPTIME = 5.5
@@ -61,7 +61,7 @@ async def freeze(server, clients):
     await asyncio.gather(*(client.wait_for("open", count + 1) for client, count in zip(clients, opened)))
     await asyncio.gather(*(client.wait_for_answer() for client in clients))
     seconds = max(noticed) - frozen
-    if seconds > SECONDS_TO_NOTICE + 5:
+    if seconds > SECONDS_TO_NOTICE + SLACK:
         fail(f"a frozen server was noticed after {seconds:.1f} s")
     print(f"a frozen server was noticed after {seconds:.1f} s")
     await asyncio.sleep(UPTIME)

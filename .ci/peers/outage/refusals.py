@@ -10,7 +10,7 @@ import socket
 import struct
 import sys
 
-from clients import Connect, fail, free_port
+from clients import SECONDS, Connect, fail, free_port
 
 
 def listen(port, backlog=16):
@@ -46,7 +46,7 @@ async def main(tool):
     port = free_port()
     listener = listen(port)
     async with Connect(tool, f"ws://127.0.0.1:{port}/", "--connect-timeout", "3") as client:
-        connection = await open_one(listener)
+        connection = await asyncio.wait_for(open_one(listener), SECONDS)
         await client.wait_for("open", 1)
         # A reset; nobody listens then.
         listener.close()
@@ -65,7 +65,7 @@ async def main(tool):
         listener.close()
         # A server again.
         listener = listen(port)
-        connection = await asyncio.wait_for(open_one(listener), 240)
+        connection = await asyncio.wait_for(open_one(listener), SECONDS)
         await client.wait_for("open", 2)
         connection.close()
     listener.close()
