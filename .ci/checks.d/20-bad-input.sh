@@ -1,4 +1,5 @@
-# `websocket connect` says in one line what was wrong, and exits with 1.
+# `websocket connect` says in one line what was wrong, and exits with 1. `websocket chat` ends with that when it comes back
+# no more, also while its input goes on.
 set -euo pipefail
 work=$(mktemp -d)
 python3 - "$work" <<'PY' &
@@ -10,6 +11,7 @@ answers = {
                     b"Sec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n\r\n",
     "silent": None,
     "dead": "accept",
+    "bye": "close",
 }
 def accepted(request):
     key = re.search(rb"Sec-WebSocket-Key: (\S+)", request).group(1)
@@ -28,7 +30,11 @@ def serve(name, answer):
         connection, _ = listener.accept()
         request = connection.recv(4096)
         if answer is not None:
-            connection.sendall(accepted(request) if answer == "accept" else answer)
+            connection.sendall(accepted(request) if answer in ("accept", "close") else answer)
+        if answer == "close":
+            connection.sendall(b"\x88\x02\x03\xe8")
+            connection.recv(4096)
+            connection.close()
         held.append(connection)
 closed = socket.socket()
 closed.bind(("127.0.0.1", 0))  # bound and not listening: connecting to it is refused
@@ -57,3 +63,16 @@ said=$(timeout 60 .build/debug/websocket connect "ws://127.0.0.1:$(cat "$work/de
   2>/dev/null < <(sleep 10)) || status=$?
 echo "dead: exit $status: $said"
 [[ $status -eq 1 ]] && grep -q '"event":"close","code":1006' <<<"$said"
+
+# A chat that is refused, or closed for good, ends by itself: its input does not end here.
+mkfifo "$work/input"
+exec 3<>"$work/input"
+for expected in "1 not-found status 404" "0 bye code 1000"; do
+  read -r wanted case words <<<"$expected"
+  for _ in $(seq 1200); do [[ -f $work/$case.ready ]] && break; sleep 0.05; done
+  status=0
+  echo line >&3
+  said=$(timeout 60 .build/debug/websocket chat "ws://127.0.0.1:$(cat "$work/$case")/" 2>&1 <&3) || status=$?
+  echo "chat, $case: exit $status: $said"
+  [[ $status -eq $wanted ]] && grep -q "$words" <<<"$said"
+done

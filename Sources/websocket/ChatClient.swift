@@ -5,20 +5,33 @@ import WebSocketTransport
 
 /// `websocket chat URL`: lines of standard input out, what others write on standard output, and the rest on standard
 /// error.
+///
+/// It ends with its input, on a signal, and when the chat comes back no more.
 final class ChatClient: Sendable {
-  /// Lines that may be without an outcome at once.
-  private static let linesOutstanding = 64
+  /// How the chat ends.
+  private final class End: Sendable {
+    /// The problem behind which nothing else has happened yet: where the chat stops then, it is why.
+    let problem = Lock<EngineError.WebSocketError?>(nil)
+    let isClosing = Lock(false)
+  }
 
   private let model: ChatViewModel
-  private let isClosing = Lock(false)
+  private let lines: LinesOutstanding
+  private let end: End
 
   /// - Parameter pingInterval: the time between pings, and for the answer to each; nil: the chat's own.
   init(url: URL, name: String, pingInterval: Duration?) {
     var request = NetworkRequest(url: url)
     request.keepalive = pingInterval.map { Keepalive(interval: $0, deadline: $0) }
+    let (lines, end) = (LinesOutstanding(), End())
+    (self.lines, self.end) = (lines, end)
     model = ChatViewModel(
       webSocketHandler: DefaultWebSocketHandler(logger: SilentLogger()), request: request, sender: name,
-      logger: SilentLogger(), onEvent: Self.show)
+      logger: SilentLogger()
+    ) { event in
+      Self.show(event)
+      Self.note(event, end, lines)
+    }
   }
 
   func run() {
@@ -42,27 +55,35 @@ final class ChatClient: Sendable {
     }
   }
 
-  private func sendLines() {
-    let room = DispatchSemaphore(value: Self.linesOutstanding)
-    while let line = readLine() {
-      room.wait()
-      model.sendMessage(line) { _ in room.signal() }
+  /// Ends the process when the chat has stopped by itself, as soon as each line has its outcome.
+  private static func note(_ event: ChatEvent, _ end: End, _ lines: LinesOutstanding) {
+    switch event {
+    case .problem(let error) where error.endsConnection: end.problem.withLock { $0 = error }
+    case .stateChanged(.stopped):
+      if let error = end.problem.withLock({ $0 }) { lines.whenNone { exit(error.status) } }
+    case .stateChanged: end.problem.withLock { $0 = nil }
+    case .problem, .message, .messageDropped, .messageInDoubt: break
     }
-    // Each line has its outcome before the end.
-    for _ in 0..<Self.linesOutstanding { room.wait() }
-    // A semaphore must not end below its first value.
-    for _ in 0..<Self.linesOutstanding { room.signal() }
-    close()
+  }
+
+  private func sendLines() {
+    while let line = readLine() {
+      lines.add()
+      model.sendMessage(line) { [lines] _ in lines.remove() }
+    }
+    lines.whenNone { [self] in close() }
   }
 
   /// Closes with 1000, once.
   private func close() {
-    let isFirst = isClosing.withLock { isClosing in
+    let isFirst = end.isClosing.withLock { isClosing in
       defer { isClosing = true }
       return !isClosing
     }
     guard isFirst else { return }
-    model.disconnect { result in
+    model.disconnect { [end] result in
+      // The chat may have stopped by itself before.
+      if let error = end.problem.withLock({ $0 }) { exit(error.status) }
       if case .failure(let error) = result { Terminal.complain("\(error)") }
       exit((try? result.get()) == nil ? 1 : 0)
     }

@@ -1,4 +1,3 @@
-import Dispatch
 import Foundation
 import WebSocketHandling
 import WebSocketTransport
@@ -37,9 +36,6 @@ final class ConnectCommand: Sendable {
     let record = Lock<CloseRecord?>(nil)
   }
 
-  /// Lines that may be on their way at once.
-  private static let linesOutstanding = 64
-
   private let request: NetworkRequest
   private let handler: DefaultWebSocketHandler
   private let isBinary: Bool
@@ -48,6 +44,7 @@ final class ConnectCommand: Sendable {
   private let reconnects: Bool
   private let state: Lock<State>
   private let lastEnd = LastEnd()
+  private let lines = LinesOutstanding()
 
   init(_ arguments: some Sequence<String>) throws(UsageError) {
     let options = try CommandLineOptions(
@@ -171,28 +168,22 @@ final class ConnectCommand: Sendable {
   // MARK: - Out
 
   private func sendLines() {
-    let room = DispatchSemaphore(value: Self.linesOutstanding)
     while let line = readLine() {
       guard let message = message(line) else {
         Terminal.complain("not Base64, left out: \(line)")
         continue
       }
-      room.wait()
-      connection.send(message: message) { [reconnects] result in
+      lines.add()
+      connection.send(message: message) { [reconnects, lines] result in
         if case .failure(let error) = result, reconnects || !error.isEnd {
           Terminal.complain("not sent, or not for certain: \(error): \(line)")
         }
-        room.signal()
+        lines.remove()
       }
     }
     guard count == nil else { return }
     // A handler sends what it was given before it closes; a session gives up what waits for a connection.
-    if reconnects {
-      for _ in 0..<Self.linesOutstanding { room.wait() }
-      // A semaphore must not end below its first value.
-      for _ in 0..<Self.linesOutstanding { room.signal() }
-    }
-    close()
+    if reconnects { lines.whenNone { [self] in close() } } else { close() }
   }
 
   private func message(_ line: String) -> WebSocketMessage? {
@@ -235,7 +226,7 @@ final class ConnectCommand: Sendable {
       let milliseconds = Int((delay / .milliseconds(1)).rounded())
       report(.reconnecting(attempt: attempt, milliseconds), "attempt \(attempt) follows in \(milliseconds) ms")
     case .stateChanged(.stopped(.failed(let error))), .stateChanged(.stopped(.gaveUp(_, let error))):
-      exit(error.status)
+      lines.whenNone { exit(error.status) }
     case .stateChanged(.idle), .stateChanged(.held), .stateChanged(.connecting), .stateChanged(.stopped(.requested)):
       break
     }
@@ -253,7 +244,7 @@ final class ConnectCommand: Sendable {
 
 extension EngineError.WebSocketError {
   /// The exit status that says how the connection ended.
-  fileprivate var status: Int32 {
+  var status: Int32 {
     if case .closed(let record) = self, record.isClean, record.violation == nil { 0 } else { 1 }
   }
 
