@@ -34,7 +34,7 @@ extension ConnectionDriver {
   }
 
   /// Sends a message and says at once what became of it, where that is known; else `completion` is asked for, under the
-  /// lock, and will tell.
+  /// lock, and will tell: as `closing` where the connection ended before the message was begun.
   func send(_ kind: MessageKind, _ payload: Payload, orLater completion: () -> Completion) -> SendOutcome {
     let (outcome, mustPump) = perform { state -> (SendOutcome, Bool) in
       if let error = refusal(&state, bytes: payload.count) { return (.refused(error), false) }

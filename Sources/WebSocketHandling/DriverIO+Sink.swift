@@ -86,7 +86,7 @@ extension DriverIO: ConnectionSink {
     case .close:
       tellClosing(by: .peer)
       // RFC 6455 §5.5.1: what has begun is finished, what has not is not begun any more.
-      for completion in outgoing.dropUnstarted() { failedAtClose.append(completion) }
+      failedAtClose += outgoing.dropUnstarted()
     case .continuation, .text, .binary: break
     }
   }
@@ -155,7 +155,9 @@ extension DriverIO: ConnectionSink {
     assembly.removeAll()
     piece = nil
     (wantsClosingTimer, wantsFinish) = (false, false)
-    for completion in failedAtClose + outgoing.removeAll() { callbacks.append(.fail(completion, error)) }
+    failedAtClose += outgoing.dropUnstarted()
+    for completion in outgoing.removeAll() { callbacks.append(.fail(completion, error)) }
+    for dropped in failedAtClose { callbacks.append(.fail(dropped.completion, dropped.isMovable ? .closing : error)) }
     failedAtClose = []
     serve()
     failPings(error)

@@ -194,8 +194,8 @@ struct DriverIO: ~Copyable, Sendable {
   var pings = Queue<OutstandingPing>()
   var roundTrips = RoundTripTimes()
 
-  /// Sends that the peer's Close overtook; they fail with the record of the end.
-  var failedAtClose: [Completion] = []
+  /// Sends that the peer's Close overtook; they fail at the end.
+  var failedAtClose: [SendQueue.Dropped] = []
   var disconnects: [Completion] = []
   var isDisconnecting = false
   var callbacks: [Callback] = []

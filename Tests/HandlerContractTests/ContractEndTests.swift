@@ -52,6 +52,25 @@ struct ContractEndTests {
     #expect(!client.manual.hasTimers)
   }
 
+  @Test(
+    "2, 5: sends that fail with the end fail in their order, one that the Close overtook too", arguments: Place.allCases
+  )
+  func failedSends(place: Place) throws {
+    let client = Client(place)
+    let server = try client.open()
+    server.setWriteRoom(0)
+    for name in ["begun ", "waiting "] { client.send(name + String(repeating: "x", count: 100_000)) }
+    client.manual.settle()
+    server.sendClose(.goingAway)
+    client.manual.settle()
+    server.reset()
+    client.manual.settle()
+    let failed = client.journal.take().compactMap { event -> String? in
+      if case .failed(let name, .closed) = event { String(name.prefix { $0 != "x" }) } else { nil }
+    }
+    #expect(failed == ["send begun ", "send waiting "])
+  }
+
   @Test("5: messages of an earlier connection are not the next one's", arguments: Place.allCases)
   func freshStart(place: Place) throws {
     let client = Client(place)

@@ -111,6 +111,34 @@ struct SessionOutboxTests {
     #expect(bench.take() == [.state(.connecting), .state(.connected), .outcome("again", .written)])
   }
 
+  @Test("a message that the handler had not begun when the connection ended waits for the next one", arguments: 0...1)
+  func unbegun(way: Int) throws {
+    let bench = Bench(.tenSeconds)
+    let first = try bench.opened()
+    first.setWriteRoom(0)
+    let long = String(repeating: "x", count: 100_000)
+    bench.send("begun" + long)
+    bench.send("unbegun" + long)
+    bench.send("now" + long, .whenConnected)
+    bench.manual.settle()
+    if way == 0 { first.reset() } else { first.sendClose(.goingAway) }
+    bench.manual.settle()
+    if way == 1 { first.finish() }
+    let outcomes = bench.take().compactMap { said -> String? in
+      switch said {
+      case .outcome(let text, .maybeDelivered): "in doubt: \(text.prefix { $0 != "x" })"
+      case .outcome(let text, .dropped(let failure)): "dropped: \(text.prefix { $0 != "x" }), \(failure == .closing)"
+      default: nil
+      }
+    }
+    #expect(Set(outcomes) == ["in doubt: begun", "dropped: now, true"])
+    bench.manual.advance(by: .seconds(10))
+    let second = try bench.open()
+    #expect(try second.readMessage() == .text("unbegun" + long))
+    #expect(second.unread == [])
+    #expect(bench.take().last == .outcome("unbegun" + long, .written))
+  }
+
   @Test func `a message in doubt that is not written again stays in doubt`() throws {
     let bench = Bench(.tenSeconds, outbox: OutboxLimits(age: .seconds(5)))
     let server = try bench.opened()

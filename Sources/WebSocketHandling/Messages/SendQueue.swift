@@ -23,7 +23,12 @@ struct SendQueue: ~Copyable, Sendable {
     var encoded = -1
     var key: MaskingKey?
     var completion: Completion?
+    /// Whether the completion hears of it where no byte is encoded: the message may then go to another connection.
+    var isMovable = false
   }
+
+  /// The completion of a frame of which no byte is encoded.
+  typealias Dropped = (completion: Completion, isMovable: Bool)
 
   /// A frame whose last byte ends at that position of the stream.
   ///
@@ -121,7 +126,7 @@ struct SendQueue: ~Copyable, Sendable {
   /// Gives a completion to the message added last, which has none and is not written.
   mutating func complete(last completion: @escaping Completion) {
     if var frame = waiting.popLast() {
-      frame.completion = completion
+      (frame.completion, frame.isMovable) = (completion, true)
       waiting.append(frame)
     } else if current != nil {
       current?.completion = completion
@@ -196,13 +201,13 @@ struct SendQueue: ~Copyable, Sendable {
   }
 
   /// Takes back the frames of which no byte is encoded and returns their completions.
-  mutating func dropUnstarted() -> [Completion] {
+  mutating func dropUnstarted() -> [Dropped] {
     let dropped = waiting.removeAll()
     for frame in dropped {
       cost -= frame.payload.count + messageOverhead
       messageCount -= 1
     }
-    return dropped.compactMap(\.completion)
+    return dropped.compactMap { frame in frame.completion.map { ($0, frame.isMovable) } }
   }
 
   /// Forgets everything and returns the completions of what was not written.
