@@ -150,12 +150,13 @@ public final class QuoteClient: Sendable {
   private func perform(_ output: QuoteClientMachine.Output) {
     switch output {
     case .connect:
-      handler.connect(request: request) { [weak self] result in
-        self?.update { state in
-          switch result {
-          case .success: state.machine.connected()
-          case .failure: state.machine.ended(isClosed: true)
-          }
+      handler.connect(request: request) { [weak self, handler] result in
+        switch result {
+        case .success:
+          if let self { return update { $0.machine.connected() } }
+          // A handler whose connect cannot be cancelled has a connection that nobody wants.
+          handler.disconnect { _ in }
+        case .failure: self?.update { $0.machine.connectFailed() }
         }
       }
     case .receive:

@@ -25,6 +25,8 @@ struct QuoteClientMachine: Sendable {
     case open(isGreeted: Bool)
     /// The handler closes; whether somebody subscribed meanwhile decides what follows.
     case closing
+    /// The handler has closed, but not answered the connect that was given up.
+    case abandoned
   }
 
   private struct Subscription: Sendable {
@@ -33,6 +35,8 @@ struct QuoteClientMachine: Sendable {
   }
 
   private var link = Link.closed
+  /// Whether the handler has not answered the last connect.
+  private var owesConnect = false
   private var lastID: UInt64 = 0
   private var subscriptions: [Subscription] = []
   /// The products that the server was asked for on this connection.
@@ -49,7 +53,7 @@ struct QuoteClientMachine: Sendable {
   var usesHandler: Bool {
     switch link {
     case .connecting, .open: true
-    case .closed, .closing: false
+    case .closed, .closing, .abandoned: false
     }
   }
 
@@ -59,11 +63,9 @@ struct QuoteClientMachine: Sendable {
     lastID += 1
     subscriptions.append(Subscription(id: lastID, product: product))
     switch link {
-    case .closed:
-      link = .connecting
-      return (lastID, [.connect])
+    case .closed: return (lastID, connect())
     case .open(isGreeted: true): return (lastID, request(product))
-    case .open(isGreeted: false), .connecting, .closing: return (lastID, [])
+    case .open(isGreeted: false), .connecting, .closing, .abandoned: return (lastID, [])
     }
   }
 
@@ -79,7 +81,7 @@ struct QuoteClientMachine: Sendable {
     var outputs = subscriptions.map { Output.finished($0.id) }
     subscriptions = []
     switch link {
-    case .closed: return outputs + [.closed]
+    case .closed, .abandoned: return outputs + [.closed]
     case .closing: return outputs
     case .connecting, .open: break
     }
@@ -90,9 +92,24 @@ struct QuoteClientMachine: Sendable {
   }
 
   mutating func connected() -> [Output] {
-    guard case .connecting = link else { return [] }
-    link = .open(isGreeted: false)
-    return [.receive]
+    owesConnect = false
+    switch link {
+    case .connecting:
+      link = .open(isGreeted: false)
+      return [.receive]
+    case .closing, .abandoned:
+      // A handler whose connect cannot be cancelled has a connection that nobody wants.
+      link = .closing
+      return [.disconnect]
+    case .closed, .open: return []
+    }
+  }
+
+  /// No connection came about.
+  mutating func connectFailed() -> [Output] {
+    owesConnect = false
+    if case .abandoned = link { return free() }
+    return ended(isClosed: true)
   }
 
   mutating func received(_ message: ServerMessage) -> [Output] {
@@ -117,13 +134,13 @@ struct QuoteClientMachine: Sendable {
     return [.receive]
   }
 
-  /// The connection has ended, or was never made.
+  /// The connection has ended.
   ///
   /// - Parameter isClosed: whether the handler says so; where not, it may still hold one.
   mutating func ended(isClosed: Bool) -> [Output] {
     switch link {
     // The answer to our own close tells more.
-    case .closed, .closing: return []
+    case .closed, .closing, .abandoned: return []
     case .connecting, .open: break
     }
     forgetConnection()
@@ -134,8 +151,20 @@ struct QuoteClientMachine: Sendable {
   /// The handler has closed, as we wished.
   mutating func disconnected() -> [Output] {
     guard case .closing = link else { return [] }
-    link = subscriptions.isEmpty ? .closed : .connecting
-    return [.closed] + (subscriptions.isEmpty ? [] : [.connect])
+    link = .abandoned
+    return [.closed] + (owesConnect ? [] : free())
+  }
+
+  /// The handler can connect again.
+  private mutating func free() -> [Output] {
+    link = .closed
+    return subscriptions.isEmpty ? [] : connect()
+  }
+
+  private mutating func connect() -> [Output] {
+    link = .connecting
+    owesConnect = true
+    return [.connect]
   }
 
   private mutating func request(_ product: String) -> [Output] {

@@ -92,6 +92,8 @@ public final class HandlerSource: MessageSource {
       handler.connect(request: request) { [self] result in
         switch result {
         case .success:
+          // Cancelled in between, over a handler whose connect cannot be.
+          guard state.withLock({ $0.onSignal != nil }) else { return handler.disconnect { _ in } }
           signal(.connected(reconnected: false))
           receive()
         case .failure(let failure): end(failure)

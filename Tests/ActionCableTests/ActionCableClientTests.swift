@@ -57,6 +57,32 @@ struct ActionCableClientTests {
     #expect(try bench.manual.nextConnection().readRequest().contains("\r\nOrigin: http://192.0.2.1.example\r\n"))
   }
 
+  @Test func `a connect that succeeds after it was given up leaves no connection open, and the next one connects`()
+    throws
+  {
+    let handler = LateHandler()
+    let manual = ManualEnvironment()
+    let client = ActionCableClient(
+      url: try #require(URL(string: "ws://192.0.2.1/")), handler: handler, logger: SilentLogger(),
+      environment: manual.environment)
+    let ends = SharedList<String>()
+    client.connect { ends.append("\($0)") }
+    manual.settle()
+    client.disconnect { ends.append("disconnected") }
+    manual.settle()
+    #expect(ends.take().count == 2)
+    client.connect()
+    manual.settle()
+    handler.succeed()
+    manual.settle()
+    #expect(!handler.isConnected)
+    #expect(handler.isConnecting)
+    handler.succeed()
+    manual.settle()
+    #expect(handler.isConnected)
+    #expect(client.counters.connections == 0)
+  }
+
   @Test func `a provider that fails is the policy's affair, whatever the last disconnect frame said`() throws {
     for mayReconnect in [false, true] {
       let isBroken = Lock(false)

@@ -33,6 +33,17 @@ private final class QuoteBench {
     client = QuoteClient(url: URL(string: "ws://192.0.2.1/") ?? URL(filePath: "/"), handler: mock)
   }
 
+  /// Two subscriptions to one product, `a` and `b`; the first callback of `a` cancels `b`.
+  static func whereOneCancelsTheOther() throws -> QuoteBench {
+    let bench = QuoteBench()
+    let second = Lock<QuoteSubscription?>(nil)
+    try bench.subscribe(to: "1", as: "a") { second.withLock { $0 }?.cancel() }
+    let subscription = try bench.subscribe(to: "1", as: "b")
+    second.withLock { $0 = subscription }
+    bench.greet()
+    return bench
+  }
+
   @discardableResult
   func subscribe(
     to product: String, as name: String, then body: @escaping @Sendable () -> Void = {}
@@ -65,12 +76,7 @@ private final class QuoteBench {
 @Suite("A client of stock quotes over a mock")
 struct QuoteClientTests {
   @Test func `a subscription that was cancelled hears nothing, also of what had arrived`() throws {
-    let bench = QuoteBench()
-    let second = Lock<QuoteSubscription?>(nil)
-    try bench.subscribe(to: "1", as: "a") { second.withLock { $0 }?.cancel() }
-    let subscription = try bench.subscribe(to: "1", as: "b")
-    second.withLock { $0 = subscription }
-    bench.greet()
+    let bench = try QuoteBench.whereOneCancelsTheOther()
     bench.quote(7)
     #expect(bench.take() == ["a: 7"])
     bench.quote(8)
@@ -78,12 +84,7 @@ struct QuoteClientTests {
   }
 
   @Test func `a subscription that was cancelled hears of no failure`() throws {
-    let bench = QuoteBench()
-    let second = Lock<QuoteSubscription?>(nil)
-    try bench.subscribe(to: "1", as: "a") { second.withLock { $0 }?.cancel() }
-    let subscription = try bench.subscribe(to: "1", as: "b")
-    second.withLock { $0 = subscription }
-    bench.greet()
+    let bench = try QuoteBench.whereOneCancelsTheOther()
     bench.say(#"{"t":"connect.failed","subscribeTo":"trading.product.1"}"#)
     #expect(bench.take() == ["a: nil"])
   }
@@ -142,5 +143,34 @@ struct QuoteClientTests {
     bench.client = nil
     bench.settle()
     #expect(bench.mock.closes == [.normalClosure])
+  }
+
+  /// What gives a connect up that is under way.
+  enum GivingUp: CaseIterable {
+    case close
+    case release
+  }
+
+  @Test(
+    "a connect that succeeds after it was given up leaves no connection open, and the next one connects",
+    arguments: GivingUp.allCases)
+  func lateConnect(how: GivingUp) throws {
+    let handler = LateHandler()
+    let heard = Heard()
+    let url = try #require(URL(string: "ws://192.0.2.1/"))
+    var client: QuoteClient? = QuoteClient(url: url, handler: handler)
+    client?.subscribe(to: "1") { heard.append($0 ?? "nil") }
+    switch how {
+    case .close:
+      client?.close { heard.append("closed") }
+      client?.subscribe(to: "1") { heard.append($0 ?? "nil") }
+    case .release: client = nil
+    }
+    handler.succeed()
+    #expect(!handler.isConnected)
+    #expect(handler.isConnecting == (how == .close))
+    handler.succeed()
+    #expect(client?.isOpen == (how == .close ? true : nil))
+    #expect(heard.take() == (how == .close ? ["closed"] : []))
   }
 }

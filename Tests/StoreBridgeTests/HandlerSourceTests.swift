@@ -147,4 +147,16 @@ struct HandlerSourceTests {
       #expect(mock.misuses == [])
     }
   }
+
+  @Test func `a connect that succeeds after the cancel leaves no connection open`() {
+    let handler = LateHandler()
+    let signals = SharedList<String>()
+    let source = HandlerSource(
+      handler, request: NetworkRequest(url: URL(string: "ws://192.0.2.1/") ?? URL(filePath: "/")))
+    source.start(onMessage: { $1() }, onSignal: { signals.append($0.name) })
+    source.cancel()
+    handler.succeed()
+    #expect(!handler.isConnected)
+    #expect(signals.take() == [])
+  }
 }

@@ -206,6 +206,41 @@ struct SessionFaultTests {
     #expect(bench.isQuiet)
   }
 
+  /// What gives an attempt up that is under way.
+  enum GivingUp: CaseIterable {
+    case stop
+    case otherCredentials
+    case release
+  }
+
+  @Test("R107: a connect that succeeds after it was given up leaves no connection open", arguments: GivingUp.allCases)
+  func lateConnect(how: GivingUp) {
+    let handler = LateHandler()
+    let manual = ManualEnvironment()
+    let told = SharedList<SessionEvent>()
+    var session: ReconnectingSession? = ReconnectingSession(
+      handler, policy: .tenSeconds, logger: SilentLogger(), environment: manual.environment
+    ) { told.append($0) }
+    session?.start(Bench.request)
+    manual.settle()
+    switch how {
+    case .stop:
+      session?.stop()
+      session?.start(Bench.request)
+    case .otherCredentials: session?.setCredentialKey("other")
+    case .release: session = nil
+    }
+    manual.settle()
+    handler.succeed()
+    manual.settle()
+    #expect(!handler.isConnected)
+    #expect(handler.isConnecting == (how != .release))
+    handler.succeed()
+    manual.settle()
+    #expect(handler.isConnected == (how != .release))
+    #expect(!told.take().contains { if case .problem = $0 { true } else { false } })
+  }
+
   @Test("R109: the total time ends attempts that hang, with all their phases")
   func totalTime() {
     let asked = Lock(0)

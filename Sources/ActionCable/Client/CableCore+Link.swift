@@ -9,11 +9,28 @@ extension CableCore {
   func began(_ request: NetworkRequest, _ completion: @escaping CableLink.Completion) -> UInt64 {
     update { state, _ in
       state.link.attempt += 1
+      state.link.owesConnect = true
       state.link.connecting = completion
       state.link.failure = nil
       state.sentHeaders = request.headers
       state.machine.attemptBegan()
       return state.link.attempt
+    }
+  }
+
+  /// The handler has answered the connect of that attempt; false where the session had given it up.
+  func answered(_ attempt: UInt64) -> Bool {
+    update { state, _ in
+      guard state.link.attempt == attempt else { return false }
+      state.link.owesConnect = false
+      return true
+    }
+  }
+
+  /// The handler has nothing any more of the attempt that the session had given up: the next may begin.
+  func gaveUp() {
+    update { state, _ in
+      if let completion = state.link.connecting.take() { state.call { completion(.failure(.cancelled)) } }
     }
   }
 
@@ -85,7 +102,10 @@ extension CableCore {
       state.link.isOpen = false
       state.link.failure = .cancelled
       state.machine.lost(.requested)
-      if let completion = state.link.connecting.take() { state.call { completion(.failure(.cancelled)) } }
+      // The session makes no other attempt until it hears of this one.
+      if !state.link.owesConnect, let completion = state.link.connecting.take() {
+        state.call { completion(.failure(.cancelled)) }
+      }
       state.tellLoss(.cancelled)
     }
   }

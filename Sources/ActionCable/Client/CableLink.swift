@@ -20,7 +20,12 @@ final class CableLink: WebSocketHandler {
   func connect(request: NetworkRequest, completion: @escaping Completion) {
     guard let core else { return completion(.failure(.cancelled)) }
     let attempt = core.began(request, completion)
-    base.connect(request: request) { [weak self] result in self?.connected(attempt, result) }
+    base.connect(request: request) { [weak self, base] result in
+      if let self, self.core?.answered(attempt) == true { return connected(attempt, result) }
+      // Given up in between; a handler whose connect cannot be cancelled has a connection that nobody wants.
+      let core = self?.core
+      if case .success = result { base.disconnect { _ in core?.gaveUp() } } else { core?.gaveUp() }
+    }
   }
 
   func send<T: Encodable>(message: T, completion: @escaping Completion) {

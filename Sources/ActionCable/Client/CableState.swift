@@ -25,6 +25,8 @@ struct CableState: Sendable {
   struct Link: Sendable {
     /// Grows with each attempt and each end; answers that carry an older one are stale.
     var attempt: UInt64 = 0
+    /// Whether the handler has not answered the last connect.
+    var owesConnect = false
     /// Hears once that the server said `welcome`, or why not.
     var connecting: CableLink.Completion?
     /// Hears of the loss.

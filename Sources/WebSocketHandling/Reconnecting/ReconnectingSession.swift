@@ -267,8 +267,10 @@ public final class ReconnectingSession: WebSocketHandler {
       let randomBits = environment.random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) }
       timed { $0.judged(generation, decision, at: $1, randomBits: randomBits) }
     case .connect(let generation, let request):
-      handler.connect(request: request) { [weak self] result in
-        self?.timed { $0.connected(generation, result, at: $1) }
+      handler.connect(request: request) { [weak self, handler] result in
+        if let self { return timed { $0.connected(generation, result, at: $1) } }
+        // A handler whose connect cannot be cancelled has a connection that nobody wants.
+        if case .success = result { handler.disconnect { _ in } }
       }
     case .receive(let generation):
       handler.receive { [weak self] (result: Result<WebSocketMessage, EngineError.WebSocketError>) in

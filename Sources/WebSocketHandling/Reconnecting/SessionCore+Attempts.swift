@@ -12,7 +12,8 @@ extension SessionCore {
     case .connect:
       leave()
       show(.connecting)
-      if closing == nil { ask() } else { attempt = .blocked }
+      attempt = .blocked
+      askWhenFree()
     case .hold:
       leave()
       show(.held)
@@ -33,6 +34,11 @@ extension SessionCore {
     effects.forget(.request)
   }
 
+  /// Goes on with an attempt for which the handler was not free.
+  mutating func askWhenFree() {
+    if attempt == .blocked, closing == nil, !owesConnect { ask() }
+  }
+
   /// Asks for the request, or goes on with the caller's.
   mutating func ask() {
     guard let request else { return }
@@ -44,6 +50,7 @@ extension SessionCore {
 
   mutating func connect(_ request: NetworkRequest) {
     attempt = .connecting
+    owesConnect = true
     counts.attempts += 1
     effects.append(.connect(generation: generation, request))
   }

@@ -13,7 +13,7 @@ struct SessionCore: ~Copyable, Sendable {
   enum Attempt: Sendable {
     /// There is none.
     case none
-    /// The handler is still closing its last connection.
+    /// The handler is still closing its last connection, or has not answered the connect that was given up.
     case blocked
     /// The request provider was asked.
     case asking
@@ -35,6 +35,8 @@ struct SessionCore: ~Copyable, Sendable {
   /// Changes with each attempt, loss and stop; answers that carry an older one are stale.
   var generation: UInt64 = 0
   var connecting: Completion?
+  /// Whether the handler has not answered the last connect.
+  var owesConnect = false
   /// Not nil while the handler closes: who wants to hear of it.
   var closing: [Completion]?
   var outbox: Outbox
@@ -133,7 +135,15 @@ struct SessionCore: ~Copyable, Sendable {
   }
 
   mutating func connected(_ generation: UInt64, _ result: Result<Void, Failure>, at now: Instant) {
-    guard generation == self.generation, attempt == .connecting else { return }
+    owesConnect = false
+    guard generation == self.generation, attempt == .connecting else {
+      // A handler whose connect cannot be cancelled has a connection that nobody wants.
+      if case .success = result {
+        closing = closing ?? []
+        effects.append(.disconnect(.normalClosure, reason: ""))
+      }
+      return askWhenFree()
+    }
     switch result {
     case .success:
       attempt = .none
@@ -188,7 +198,7 @@ struct SessionCore: ~Copyable, Sendable {
     // The connection was lost a moment before, and the session has stopped as it was told.
     if case .failure(.connectionFailed) = result { result = .success(()) }
     for completion in waiting { effects.answer(completion, result) }
-    if attempt == .blocked { ask() }
+    askWhenFree()
   }
 
   mutating func timerFired(_ timer: SessionEffects.Timer, id: UInt64, at now: Instant) {
