@@ -1,3 +1,4 @@
+import Dispatch
 public import Foundation
 import WebSocketCore
 public import WebSocketHandling
@@ -5,8 +6,8 @@ import WebSocketTransport
 
 /// A client of a ``QuoteServer``: prices of products, over one connection.
 ///
-/// The first subscription connects, further ones share the connection, and the last that ends closes it. Prices come on
-/// the handler's callbacks' thread, in order. Given a `ReconnectingSession` as its handler, a client subscribes again
+/// The first subscription connects, further ones share the connection, and the last that ends closes it. Prices come one
+/// at a time and in order, on a thread of the handler's or the system's and never inside a call of yours. Given a `ReconnectingSession` as its handler, a client subscribes again
 /// by itself after each loss.
 ///
 ///     let client = QuoteClient(url: url)
@@ -30,6 +31,8 @@ public final class QuoteClient: Sendable {
   private let request: NetworkRequest
   private let handler: any WebSocketHandler
   private let state = Lock(State())
+  /// Where things go on that come while a call of the user's is under way.
+  let queue = DispatchQueue(label: "websocket.quotes")
 
   /// A client that is not connected.
   ///
@@ -101,7 +104,7 @@ public final class QuoteClient: Sendable {
   ///
   /// - Parameter completion: called when the connection is closed; within this call where there is none.
   public func close(completion: (@Sendable () -> Void)? = nil) {
-    update { state in
+    call { state in
       if let completion { state.closers.append(completion) }
       return state.machine.close()
     }
@@ -110,13 +113,13 @@ public final class QuoteClient: Sendable {
   fileprivate func cancel(_ id: UInt64) {
     // At once: what has arrived for it is not told any more. Let go outside the lock.
     let hearer = state.withLock { $0.hearers.removeValue(forKey: id) }
-    update { $0.machine.cancel(id) }
+    call { $0.machine.cancel(id) }
     _ = hearer
   }
 
   private func subscribe(_ product: String, _ hearer: @escaping @Sendable (Update) -> Void) -> QuoteSubscription {
     var subscription = QuoteSubscription(client: self, id: 0)
-    update { state in
+    call { state in
       let (id, outputs) = state.machine.subscribe(to: product)
       state.hearers[id] = hearer
       subscription = QuoteSubscription(client: self, id: id)
@@ -127,13 +130,32 @@ public final class QuoteClient: Sendable {
 
   /// Changes the state, alone, and performs what follows from it in order, whichever threads the inputs come on.
   private func update(_ change: (inout State) -> [QuoteClientMachine.Output]) {
-    let mustDrain = state.withLock { state in
-      state.outputs += change(&state)
-      guard !state.isDraining, !state.outputs.isEmpty else { return false }
-      state.isDraining = true
-      return true
+    if begin(change) > 0 { drain() }
+  }
+
+  /// The same for a call of the user's, in which nothing is done that the handler tells meanwhile.
+  private func call(_ change: (inout State) -> [QuoteClientMachine.Output]) {
+    let count = begin(change)
+    guard count > 0 else { return }
+    for _ in 0..<count { if let output = next() { perform(output) } }
+    let goesOn = state.withLock { state in
+      state.isDraining = !state.outputs.isEmpty
+      return state.isDraining
     }
-    guard mustDrain else { return }
+    if goesOn { queue.async { [self] in drain() } }
+  }
+
+  /// Changes the state; how many outputs the caller has to see to, none where somebody does.
+  private func begin(_ change: (inout State) -> [QuoteClientMachine.Output]) -> Int {
+    state.withLock { state in
+      state.outputs += change(&state)
+      guard !state.isDraining, !state.outputs.isEmpty else { return 0 }
+      state.isDraining = true
+      return state.outputs.count
+    }
+  }
+
+  private func drain() {
     while let output = next() { perform(output) }
   }
 

@@ -126,8 +126,7 @@ struct QuoteClientMachine: Sendable {
       return subscriptions.filter { $0.product == product }.map { .price($0.id, price) } + [.receive]
     case .failed(let topic):
       guard isGreeted else { break }
-      let product = topic.flatMap(Wire.product)
-      let failed = fail { product == nil || $0.product == product }
+      let failed = fail { topic == nil || Wire.topic(of: $0.product) == topic }
       return failed + (subscriptions.isEmpty ? close() : [.receive])
     case .unknown: break
     }

@@ -1,11 +1,13 @@
 import Dispatch
 import Foundation
-import StockQuotes
+import Glibc
 import Testing
 import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+
+@testable import StockQuotes
 
 /// What callbacks have heard.
 private final class Heard: Sendable {
@@ -65,7 +67,12 @@ private final class QuoteBench {
   func quote(_ price: Int) { say(#"{"body":{"securityId":"1","currentPrice":\#(price)}}"#) }
 
   /// Lets everything happen that is under way.
-  func settle() { for _ in 0..<10 { queue.sync {} } }
+  func settle() {
+    for _ in 0..<10 {
+      queue.sync {}
+      client?.queue.sync {}
+    }
+  }
 
   func take() -> [String] {
     settle()
@@ -154,7 +161,7 @@ struct QuoteClientTests {
   @Test(
     "a connect that succeeds after it was given up leaves no connection open, and the next one connects",
     arguments: GivingUp.allCases)
-  func lateConnect(how: GivingUp) throws {
+  func lateConnect(how: GivingUp) async throws {
     let handler = LateHandler()
     let heard = Heard()
     let url = try #require(URL(string: "ws://192.0.2.1/"))
@@ -162,7 +169,8 @@ struct QuoteClientTests {
     client?.subscribe(to: "1") { heard.append($0 ?? "nil") }
     switch how {
     case .close:
-      client?.close { heard.append("closed") }
+      await withCheckedContinuation { closed in client?.close { closed.resume() } }
+      client?.queue.sync {}
       client?.subscribe(to: "1") { heard.append($0 ?? "nil") }
     case .release: client = nil
     }
@@ -171,6 +179,42 @@ struct QuoteClientTests {
     #expect(handler.isConnecting == (how == .close))
     handler.succeed()
     #expect(client?.isOpen == (how == .close ? true : nil))
-    #expect(heard.take() == (how == .close ? ["closed"] : []))
+    #expect(heard.take() == [])
+  }
+
+  @Test func `a price that comes while a call is under way is not told inside that call`() async throws {
+    let queue = DispatchQueue(label: "mock")
+    let mock = Lock<MockWebSocketHandler?>(nil)
+    let isArmed = Lock(false)
+    let handler = MockWebSocketHandler(queue: queue) { method in
+      guard method == .send, isArmed.withLock({ $0.take() }) else { return }
+      mock.withLock { $0 }?.inject(.text(#"{"body":{"securityId":"1","currentPrice":7}}"#))
+      queue.sync {}
+    }
+    mock.withLock { $0 = handler }
+    defer { mock.withLock { $0 = nil } }
+    let client = QuoteClient(url: try #require(URL(string: "ws://192.0.2.1/")), handler: handler)
+    let (threads, thread) = AsyncStream.makeStream(of: pthread_t.self)
+    client.subscribe(to: "1") { _ in thread.yield(pthread_self()) }
+    while handler.pendingReceives == 0 { await Task.yield() }
+    handler.inject(.text(#"{"t":"connect.connected"}"#))
+    while handler.sent.isEmpty { await Task.yield() }
+    let caller = subscribeToAnother(client) { isArmed.withLock { $0 = true } }
+    #expect(await threads.first { _ in true } != caller)
+  }
+
+  /// Subscribes on this thread, and says which it is.
+  private func subscribeToAnother(_ client: QuoteClient, arm: () -> Void) -> pthread_t {
+    arm()
+    client.subscribe(to: "2") { _ in }
+    return pthread_self()
+  }
+}
+
+extension Bool {
+  /// Whether it was true; false from then on.
+  fileprivate mutating func take() -> Bool {
+    defer { self = false }
+    return self
   }
 }

@@ -30,6 +30,13 @@ struct QuoteMachineTests {
     #expect(machine.received(.failed(topic: nil)) == [.failed(2), .failed(3), .disconnect])
   }
 
+  @Test func `a refused product without a name fails alone too`() {
+    var machine = opened("100", "")
+    #expect(machine.received(.failed(topic: "trading.product.")) == [.failed(2), .receive])
+    #expect(machine.received(.failed(topic: "another")) == [.receive])
+    #expect(machine.received(.quote(product: "100", price: "1")) == [.price(1, "1"), .receive])
+  }
+
   @Test func `a lost connection fails each subscription once, and the next one connects`() {
     var machine = opened("100", "200")
     #expect(machine.ended(isClosed: true) == [.failed(1), .failed(2)])
