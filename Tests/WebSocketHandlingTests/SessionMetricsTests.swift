@@ -45,6 +45,18 @@ struct SessionMetricsTests {
     bench.manual.settle()
   }
 
+  @Test func `a value that cannot be encoded counts as dropped`() {
+    let bench = Bench()
+    bench.with { session in
+      session.send(Double.nan) { bench.say(.outcome("value", $0)) }
+      bench.say(.ok("returned"))
+    }
+    let told = bench.take()
+    #expect(told.count == 2)
+    #expect(told.first == .ok("returned"))
+    #expect(metrics(bench)?.dropped == 1)
+  }
+
   private func metrics(_ bench: Bench) -> SessionMetrics? {
     var metrics: SessionMetrics?
     bench.with { metrics = $0.metrics }

@@ -146,7 +146,7 @@ public final class ReconnectingSession: WebSocketHandler {
     do throws(EngineError.WebSocketError) {
       send(try encode(value), delivery: delivery, acknowledgementKey: acknowledgementKey, outcome: outcome)
     } catch {
-      if let outcome { callbacks.execute { outcome(.dropped(error)) } }
+      update { $0.settle(Outbox.Settled(hearer: outcome, outcome: .dropped(error))) }
     }
   }
 
