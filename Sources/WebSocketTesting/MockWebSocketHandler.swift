@@ -166,10 +166,12 @@ public final class MockWebSocketHandler: WebSocketHandler {
     guard let begun else {
       return complete(.connect) { completion(.failure(.connectionFailed("already connected"))) }
     }
-    complete(.connect) { [self] in completion(finishConnecting(begun.attempt, begun.result)) }
+    complete(.connect) { [self] in finishConnecting(begun.attempt, begun.result, completion) }
   }
 
-  private func finishConnecting(_ attempt: Int, _ scripted: Result<Void, Failure>) -> Result<Void, Failure> {
+  private func finishConnecting(
+    _ attempt: Int, _ scripted: Result<Void, Failure>, _ completion: @Sendable (Result<Void, Failure>) -> Void
+  ) {
     let (result, receives) = state.withLock { state in
       guard state.attempt == attempt, case .connecting = state.connection else {
         return (Result<Void, Failure>.failure(.cancelled), [any PendingReceive]())
@@ -182,10 +184,10 @@ public final class MockWebSocketHandler: WebSocketHandler {
         return (scripted, state.end(failure))
       }
     }
+    completion(result)
     if case .failure(let failure) = result {
       for receive in receives { receive.complete(.failure(failure)) }
     }
-    return result
   }
 
   /// Ends the connection; before the first `connect` it is a misuse.

@@ -317,6 +317,17 @@ struct ChatViewModelTests {
 
 @Suite("The mock handler")
 struct MockWebSocketHandlerTests {
+  @Test func `a connect that fails says so before what waited for it`() throws {
+    let mock = MockWebSocketHandler()
+    mock.script(.connect, .failure(.cancelled))
+    let results = Recorder<String>()
+    mock.connect(request: NetworkRequest(url: try #require(URL(string: "ws://chat.example/")))) { _ in
+      results.record("connect")
+    }
+    mock.receive { (_: Result<WebSocketMessage, Failure>) in results.record("receive") }
+    #expect(try results.next(2) == ["connect", "receive"])
+  }
+
   @Test func `calls before connect are misuses and fail`() throws {
     let mock = MockWebSocketHandler()
     let results = Recorder<Failure?>()
