@@ -12,12 +12,15 @@ answers = {
     "silent": None,
     "dead": "accept",
     "bye": "close",
+    "cable": "cable",
 }
-def accepted(request):
+def accepted(request, subprotocol=b""):
     key = re.search(rb"Sec-WebSocket-Key: (\S+)", request).group(1)
     digest = hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()
     return (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            b"Sec-WebSocket-Accept: " + base64.b64encode(digest) + b"\r\n\r\n")
+            b"Sec-WebSocket-Accept: " + base64.b64encode(digest) + b"\r\n" + subprotocol + b"\r\n")
+def text(payload):
+    return b"\x81" + bytes([len(payload)]) + payload
 held = []
 def serve(name, answer):
     listener = socket.socket()
@@ -29,7 +32,14 @@ def serve(name, answer):
     while True:
         connection, _ = listener.accept()
         request = connection.recv(4096)
-        if answer is not None:
+        if answer == "cable":
+            connection.sendall(accepted(request, b"Sec-WebSocket-Protocol: actioncable-v1-json\r\n")
+                               + text(b'{"type":"welcome"}'))
+            connection.recv(4096)
+            identifier = rb'"identifier":"{\"channel\":\"C\"}"'
+            connection.sendall(text(b'{' + identifier + b',"type":"confirm_subscription"}')
+                               + text(b'{' + identifier + b',"message":{"a":\n1}}'))
+        elif answer is not None:
             connection.sendall(accepted(request) if answer in ("accept", "close") else answer)
         if answer == "close":
             connection.sendall(b"\x88\x02\x03\xe8")
@@ -76,3 +86,12 @@ for expected in "1 not-found status 404" "0 bye code 1000"; do
   echo "chat, $case: exit $status: $said"
   [[ $status -eq $wanted ]] && grep -q "$words" <<<"$said"
 done
+
+# A body with lines of its own is one line all the same; what is no use without another option is wrong usage.
+for _ in $(seq 1200); do [[ -f $work/cable.ready ]] && break; sleep 0.05; done
+said=$(timeout 60 .build/debug/websocket cable "ws://127.0.0.1:$(cat "$work/cable")/" --channel C --count 1 --json)
+echo "cable: $said"
+[[ $(tail -n 1 <<<"$said") == '{"event":"message","message":{"a":1}}' ]]
+status=0
+timeout 5 .build/debug/websocket serve --client-ca "$work/ca.pem" || status=$?
+[[ $status -eq 2 ]]

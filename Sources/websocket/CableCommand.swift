@@ -158,7 +158,9 @@ extension JSONEvent {
   fileprivate static let gap = JSONEvent("gap", [])
 
   fileprivate static func message(_ message: CableMessage) -> JSONEvent {
-    JSONEvent("message", [("message", .json(message.bodyText))])
+    // On one line: line breaks stand between values only, since in strings they are escaped.
+    let line = message.bodyText.unicodeScalars.filter { $0 != "\n" && $0 != "\r" }
+    return JSONEvent("message", [("message", .json(String(String.UnicodeScalarView(line))))])
   }
 
   fileprivate static func disconnected(_ cause: DisconnectCause, willReconnect: Bool) -> JSONEvent {

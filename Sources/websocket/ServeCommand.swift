@@ -24,11 +24,13 @@ final class ServeCommand: Sendable {
     try options.noOperands()
     port = try options.integer("--port", in: 0...65_535) ?? 0
     isEcho = options.has("--echo")
-    tls = try options.identity().map { TLSServerConfiguration(identity: $0) }.map { tls in
-      var tls = tls
-      tls.clientTrust = options.string("--client-ca").map { .file($0) }
-      return tls
+    var tls = try options.identity().map { TLSServerConfiguration(identity: $0) }
+    let clientAuthorities = options.string("--client-ca")
+    guard tls != nil || clientAuthorities == nil else {
+      throw UsageError(message: "--client-ca needs --cert and --key")
     }
+    tls?.clientTrust = clientAuthorities.map { .file($0) }
+    self.tls = tls
   }
 
   func run() {
