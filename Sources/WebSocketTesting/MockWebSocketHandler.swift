@@ -1,12 +1,14 @@
 public import Dispatch
 import Foundation
+import WebSocketCore
 public import WebSocketHandling
 import WebSocketTransport
 
 /// A handler without a network: a test says what arrives and what fails, and reads what was sent.
 ///
 /// Completions run on one serial queue, never inside the call and never under a lock. Every call succeeds unless it was
-/// scripted otherwise or does not fit the state. Calls that do not fit are recorded in ``misuses``.
+/// scripted otherwise or does not fit the state; then it fails as with ``DefaultWebSocketHandler``. Calls that show a
+/// mistake are recorded in ``misuses``.
 public final class MockWebSocketHandler: WebSocketHandler {
   /// The error of every operation.
   public typealias Failure = EngineError.WebSocketError
@@ -25,23 +27,36 @@ public final class MockWebSocketHandler: WebSocketHandler {
     case ping
   }
 
+  private typealias Completion = @Sendable (Result<Void, Failure>) -> Void
+  private typealias Work = @Sendable () -> Void
+
   private enum Connection {
+    /// Never connected, or the last attempt failed.
     case none
-    case connecting
+    /// The attempt will have that result.
+    case connecting(Result<Void, Failure>)
     case connected
+    /// A disconnect is under way; its result, and how the connection will have ended.
+    case closing(Result<Void, Failure>, Failure)
     case ended(Failure)
   }
 
   private struct State: Sendable {
     var connection = Connection.none
     var scripts: [Method: [Result<Void, Failure>]] = [:]
-    var held: [Method: [@Sendable () -> Void]] = [:]
+    var held: [Method: [Work]] = [:]
     var inbox: [WebSocketMessage] = []
     var receives: [any PendingReceive] = []
+    /// Sends and pings that wait for the connect.
+    var sends: [(message: WebSocketMessage, completion: Completion)] = []
+    var pings: [Completion] = []
+    /// Those that close the connection together.
+    var disconnects: [Completion] = []
     var requests: [NetworkRequest] = []
     var sent: [WebSocketMessage] = []
     var closes: [CloseCode] = []
     var misuses: [String] = []
+    /// Counts calls of `connect` that fitted.
     var attempt = 0
 
     mutating func scripted(_ method: Method) -> Result<Void, Failure> {
@@ -50,12 +65,45 @@ public final class MockWebSocketHandler: WebSocketHandler {
       return first
     }
 
-    /// Ends the connection and gives back the receives that wait.
-    mutating func end(_ failure: Failure) -> [any PendingReceive] {
-      connection = .ended(failure)
-      inbox = []
-      defer { receives = [] }
-      return receives
+    mutating func send(_ message: WebSocketMessage) -> Result<Void, Failure> {
+      let result = scripted(.send)
+      if case .success = result { sent.append(message) }
+      return result
+    }
+
+    /// Notes a call that needs a connection where there was none ever.
+    mutating func note(_ call: String) {
+      if attempt == 0 { misuses.append("\(call) before connect") }
+    }
+
+    /// Fails what waits.
+    mutating func takeWaiting(_ failure: Failure) -> [Work] {
+      defer { (sends, receives, pings) = ([], [], []) }
+      var works: [Work] = []
+      for (_, completion) in sends { works.append { completion(.failure(failure)) } }
+      for receive in receives { works.append { receive.complete(.failure(failure)) } }
+      for completion in pings { works.append { completion(.failure(failure)) } }
+      return works
+    }
+
+    /// Answers what waited for the connect that has succeeded.
+    mutating func takeReady() -> [(Method, Work)] {
+      defer { (sends, pings) = ([], []) }
+      var ready: [(Method, Work)] = []
+      for (message, completion) in sends {
+        let result = send(message)
+        ready.append((.send, { completion(result) }))
+      }
+      for completion in pings {
+        let result = scripted(.ping)
+        ready.append((.ping, { completion(result) }))
+      }
+      return ready
+    }
+
+    mutating func takeDisconnects(_ result: Result<Void, Failure>) -> [Work] {
+      defer { disconnects = [] }
+      return disconnects.map { completion -> Work in { completion(result) } }
     }
   }
 
@@ -76,6 +124,17 @@ public final class MockWebSocketHandler: WebSocketHandler {
     self.onCall = onCall
   }
 
+  /// Answers what waits: as cancelled, but for what was only kept back.
+  deinit {
+    let works = state.withLock { state -> [Work] in
+      let connects = state.held.removeValue(forKey: .connect) ?? []
+      var works = connects + state.takeWaiting(.cancelled) + state.held.values.flatMap(\.self)
+      if case .closing(let result, _) = state.connection { works += state.takeDisconnects(result) }
+      return works
+    }
+    for work in works { queue.async(execute: work) }
+  }
+
   // MARK: What a test says
 
   /// Results for the next calls of that method, in order; afterwards calls succeed again.
@@ -85,7 +144,8 @@ public final class MockWebSocketHandler: WebSocketHandler {
 
   /// Keeps the completions of that method back until ``release(_:)``.
   ///
-  /// For `receive` only those that end at once, with a message that has arrived or an error.
+  /// So long a connect is under way, and a disconnect closing; those that begin neither are not kept. For `receive` only
+  /// those are that end at once, with a message that has arrived or an error.
   public func hold(_ method: Method) {
     state.withLock { $0.held[method, default: []] += [] }
   }
@@ -98,15 +158,15 @@ public final class MockWebSocketHandler: WebSocketHandler {
 
   /// Lets a message arrive.
   ///
-  /// Without a connection it is a misuse and is lost.
+  /// Without a connection it is a misuse and is lost; while closing it is lost where no receive waits.
   public func inject(_ message: WebSocketMessage) {
     let receive = state.withLock { state -> (any PendingReceive)? in
-      guard case .connected = state.connection else {
-        state.misuses.append("inject without a connection")
-        return nil
+      switch state.connection {
+      case .none, .connecting, .ended: state.misuses.append("inject without a connection")
+      case .connected, .closing:
+        guard state.receives.isEmpty else { return state.receives.removeFirst() }
+        if case .connected = state.connection { state.inbox.append(message) }
       }
-      guard state.receives.isEmpty else { return state.receives.removeFirst() }
-      state.inbox.append(message)
       return nil
     }
     if let receive { queue.async { receive.complete(.success(message)) } }
@@ -117,12 +177,24 @@ public final class MockWebSocketHandler: WebSocketHandler {
     inject(try Self.message(of: value))
   }
 
-  /// Loses the connection: receives that wait fail, and so does every later call until the next `connect`.
+  /// Loses the connection: what waits fails, and so does every later call until the next `connect`.
   ///
-  /// Messages that nobody has received are lost.
+  /// Messages that arrived before are received first. A connect that is under way will fail; without either nothing
+  /// happens.
   public func fail(with failure: Failure) {
-    let receives = state.withLock { $0.end(failure) }
-    queue.async { for receive in receives { receive.complete(.failure(failure)) } }
+    let (works, disconnects) = state.withLock { state -> ([Work], [Work]) in
+      switch state.connection {
+      case .none, .ended: return ([], [])
+      case .connecting:
+        state.connection = .connecting(.failure(failure))
+        return ([], [])
+      case .connected, .closing:
+        state.connection = .ended(failure)
+        return (state.takeWaiting(failure), state.takeDisconnects(.failure(failure)))
+      }
+    }
+    for work in works { queue.async(execute: work) }
+    for work in disconnects { finish(.disconnect, work) }
   }
 
   // MARK: What a test reads
@@ -144,50 +216,56 @@ public final class MockWebSocketHandler: WebSocketHandler {
   /// How many receives wait for a message.
   public var pendingReceives: Int { state.withLock { $0.receives.count } }
 
-  /// The calls that did not fit the state, in words; a test expects none.
+  /// The calls that show a mistake, in words; a test expects none.
+  ///
+  /// Other calls before the first `connect`, a `connect` before the end of a connection, and messages without one.
   public var misuses: [String] { state.withLock { $0.misuses } }
 
   // MARK: WebSocketHandler
 
-  /// Connects as scripted; a second call while connected is a misuse.
+  /// Connects as scripted; a second call before the connection's end is a misuse.
   public func connect(request: NetworkRequest, completion: @escaping @Sendable (Result<Void, Failure>) -> Void) {
-    let begun = state.withLock { state -> (attempt: Int, result: Result<Void, Failure>)? in
+    let attempt = state.withLock { state -> Int? in
       state.requests.append(request)
       switch state.connection {
-      case .connecting, .connected:
+      case .connecting, .connected, .closing:
         state.misuses.append("connect while connecting or connected")
         return nil
       case .none, .ended:
-        state.connection = .connecting
+        state.connection = .connecting(state.scripted(.connect))
+        state.inbox = []
         state.attempt += 1
-        return (state.attempt, state.scripted(.connect))
+        return state.attempt
       }
     }
-    guard let begun else {
-      return complete(.connect) { completion(.failure(.connectionFailed("already connected"))) }
+    onCall(.connect)
+    guard let attempt else {
+      return queue.async { completion(.failure(.connectionFailed("WebSocket is already connected"))) }
     }
-    complete(.connect) { [self] in finishConnecting(begun.attempt, begun.result, completion) }
+    finish(.connect) { [weak self] in
+      guard let self else { return completion(.failure(.cancelled)) }
+      finishConnecting(attempt, completion)
+    }
   }
 
-  private func finishConnecting(
-    _ attempt: Int, _ scripted: Result<Void, Failure>, _ completion: @Sendable (Result<Void, Failure>) -> Void
-  ) {
-    let (result, receives) = state.withLock { state in
-      guard state.attempt == attempt, case .connecting = state.connection else {
-        return (Result<Void, Failure>.failure(.cancelled), [any PendingReceive]())
+  /// Ends an attempt: `connect` first, then what waited for it.
+  private func finishConnecting(_ attempt: Int, _ completion: Completion) {
+    let (result, failed, ready) = state.withLock { state -> (Result<Void, Failure>, [Work], [(Method, Work)]) in
+      guard state.attempt == attempt, case .connecting(let result) = state.connection else {
+        return (.failure(.cancelled), [], [])
       }
-      switch scripted {
+      switch result {
       case .success:
         state.connection = .connected
-        return (scripted, [])
+        return (result, [], state.takeReady())
       case .failure(let failure):
-        return (scripted, state.end(failure))
+        state.connection = .none
+        return (result, state.takeWaiting(failure), [])
       }
     }
     completion(result)
-    if case .failure(let failure) = result {
-      for receive in receives { receive.complete(.failure(failure)) }
-    }
+    for work in failed { work() }
+    for (method, work) in ready { finish(method, work) }
   }
 
   /// Ends the connection; before the first `connect` it is a misuse.
@@ -199,48 +277,86 @@ public final class MockWebSocketHandler: WebSocketHandler {
   public func disconnect(
     code: CloseCode, reason: String, completion: @escaping @Sendable (Result<Void, Failure>) -> Void
   ) {
-    let closed = Failure.closed(
-      CloseRecord(code: code, reason: reason, initiator: .local, isClean: true, transportEnd: .finished))
-    let (result, receives) = state.withLock { state in
+    let refusal = Self.refusal(code, reason)
+    // Nil: the completion is among those of the connection that is closing.
+    let (result, waiting, begins) = state.withLock { state -> (Result<Void, Failure>?, [Work], Bool) in
       state.closes.append(code)
+      if let refusal { return (.failure(refusal), [], false) }
       switch state.connection {
-      case .none:
-        state.misuses.append("disconnect before connect")
-        return (
-          Result<Void, Failure>.failure(.connectionFailed("never connected")),
-          [any PendingReceive]()
-        )
-      case .connecting, .connected, .ended:
-        return (state.scripted(.disconnect), state.end(closed))
+      case .none, .ended:
+        state.note("disconnect")
+        return (.failure(.connectionFailed("WebSocket is not connected")), [], false)
+      case .connecting:
+        state.connection = .none
+        return (state.scripted(.disconnect), state.takeWaiting(.cancelled), false)
+      case .connected:
+        let result = state.scripted(.disconnect)
+        state.connection = .closing(result, .closed(Self.record(of: result, code, reason)))
+        state.disconnects = [completion]
+        return (nil, [], true)
+      case .closing:
+        state.disconnects.append(completion)
+        return (nil, [], false)
       }
     }
-    queue.async { for receive in receives { receive.complete(.failure(closed)) } }
-    complete(.disconnect) { completion(result) }
+    onCall(.disconnect)
+    for work in waiting { queue.async(execute: work) }
+    if let result {
+      queue.async { completion(result) }
+    } else if begins {
+      finish(.disconnect) { [weak self] in self?.finishClosing() }
+    }
   }
 
-  /// Records the message, unless the script or the state says otherwise.
+  private static func refusal(_ code: CloseCode, _ reason: String) -> Failure? {
+    guard code.mayBeSent else { return .misuse(.closeCode(code.rawValue)) }
+    let (size, limit) = (reason.utf8.count, ClosePayload.maximumReasonBytes)
+    return size > limit ? .limitExceeded(.closeReason, size: size, limit: limit) : nil
+  }
+
+  /// How a connection ends whose disconnect has that result.
+  private static func record(of result: Result<Void, Failure>, _ code: CloseCode, _ reason: String) -> CloseRecord {
+    switch result {
+    case .success: CloseRecord(code: code, reason: reason, initiator: .local, isClean: true, transportEnd: .finished)
+    case .failure(.closed(let record)): record
+    case .failure:
+      CloseRecord(code: .abnormalClosure, initiator: .local, isClean: false, transportEnd: .timedOut)
+    }
+  }
+
+  /// Ends a connection that is closing: receives first, `disconnect` last.
+  private func finishClosing() {
+    let works = state.withLock { state -> [Work] in
+      guard case .closing(let result, let failure) = state.connection else { return [] }
+      state.connection = .ended(failure)
+      return state.takeWaiting(failure) + state.takeDisconnects(result)
+    }
+    for work in works { work() }
+  }
+
+  /// Records the message, unless the script or the state says otherwise; waits for a connect that is under way.
   public func send<T: Encodable>(message: T, completion: @escaping @Sendable (Result<Void, Failure>) -> Void) {
-    let encoded: WebSocketMessage
+    var result: Result<Void, Failure>?
     do {
-      encoded = try Self.message(of: message)
-    } catch {
-      let failure = Failure.unencodable(reason: "\(error)", errorType: "\(type(of: error))")
-      return complete(.send) { completion(.failure(failure)) }
-    }
-    let result = state.withLock { state -> Result<Void, Failure> in
-      switch state.connection {
-      case .none:
-        state.misuses.append("send before connect")
-        return .failure(.messageSendFailed("never connected"))
-      case .ended(let failure):
-        return .failure(failure)
-      case .connecting, .connected:
-        let result = state.scripted(.send)
-        if case .success = result { state.sent.append(encoded) }
-        return result
+      let message = try Self.message(of: message)
+      result = state.withLock { state in
+        switch state.connection {
+        case .none:
+          state.note("send")
+          return .failure(.messageSendFailed("WebSocket is not connected"))
+        case .connecting:
+          state.sends.append((message, completion))
+          return nil
+        case .connected: return state.send(message)
+        case .closing: return .failure(.closing)
+        case .ended(let failure): return .failure(failure)
+        }
       }
+    } catch {
+      result = .failure(.unencodable(reason: "\(error)", errorType: "\(type(of: error))"))
     }
-    complete(.send) { completion(result) }
+    onCall(.send)
+    if let result { finish(.send) { completion(result) } }
   }
 
   /// Takes the next message, or waits for one; first asked, first served.
@@ -249,42 +365,45 @@ public final class MockWebSocketHandler: WebSocketHandler {
     let result = state.withLock { state -> Result<WebSocketMessage, Failure>? in
       switch state.connection {
       case .none:
-        state.misuses.append("receive before connect")
-        return .failure(.messageReceiveFailed("never connected"))
+        state.note("receive")
+        return .failure(.messageReceiveFailed("WebSocket is not connected"))
       case .ended(let failure):
-        return .failure(failure)
-      case .connecting, .connected:
+        return state.inbox.isEmpty ? .failure(failure) : .success(state.inbox.removeFirst())
+      case .connecting, .connected, .closing:
         if case .failure(let failure) = state.scripted(.receive) { return .failure(failure) }
         guard state.inbox.isEmpty else { return .success(state.inbox.removeFirst()) }
         state.receives.append(waiting)
         return nil
       }
     }
-    guard let result else { return onCall(.receive) }
-    complete(.receive) { waiting.complete(result) }
+    onCall(.receive)
+    if let result { finish(.receive) { waiting.complete(result) } }
   }
 
-  /// Answers at once with a round trip of zero.
+  /// Answers at once with a round trip of zero; waits for a connect that is under way.
   public func ping(completion: @escaping @Sendable (Result<Duration, Failure>) -> Void) {
-    let result = state.withLock { state -> Result<Duration, Failure> in
+    let answer: Completion = { completion($0.map { .zero }) }
+    let result = state.withLock { state -> Result<Void, Failure>? in
       switch state.connection {
       case .none:
-        state.misuses.append("ping before connect")
-        return .failure(.connectionFailed("never connected"))
-      case .ended(let failure):
-        return .failure(failure)
-      case .connecting, .connected:
-        return state.scripted(.ping).map { .zero }
+        state.note("ping")
+        return .failure(.messageSendFailed("WebSocket is not connected"))
+      case .connecting:
+        state.pings.append(answer)
+        return nil
+      case .connected: return state.scripted(.ping)
+      case .closing: return .failure(.closing)
+      case .ended(let failure): return .failure(failure)
       }
     }
-    complete(.ping) { completion(result) }
+    onCall(.ping)
+    if let result { finish(.ping) { answer(result) } }
   }
 
   // MARK: Helpers
 
   /// Runs a completion later, or keeps it where its method is held.
-  private func complete(_ method: Method, _ work: @escaping @Sendable () -> Void) {
-    onCall(method)
+  private func finish(_ method: Method, _ work: @escaping Work) {
     let isHeld = state.withLock { state in
       state.held[method]?.append(work)
       return state.held[method] != nil

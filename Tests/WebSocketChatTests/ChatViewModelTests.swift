@@ -336,8 +336,8 @@ struct MockWebSocketHandlerTests {
     mock.disconnect { results.record($0.failure) }
     #expect(
       try results.next(3) == [
-        .messageSendFailed("never connected"), .messageReceiveFailed("never connected"),
-        .connectionFailed("never connected"),
+        .messageSendFailed("WebSocket is not connected"), .messageReceiveFailed("WebSocket is not connected"),
+        .connectionFailed("WebSocket is not connected"),
       ])
     #expect(mock.misuses == ["send before connect", "receive before connect", "disconnect before connect"])
   }
