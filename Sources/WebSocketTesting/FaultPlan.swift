@@ -22,7 +22,7 @@ public struct FaultPlan: Sendable, Hashable {
   public var stalls: Double
   /// The part of the connections that is lost, from 0 to 1.
   public var losses: Double
-  /// The most messages that a connection which is lost answers before.
+  /// The most messages that a connection which is lost answers before; less than none is none.
   public var messagesBeforeLoss: Int
   /// The longest that an opening handshake waits for its answer; each waits for a part of it.
   public var delay: Duration
@@ -36,7 +36,7 @@ public struct FaultPlan: Sendable, Hashable {
     self.refusals = refusals
     self.stalls = stalls
     self.losses = losses
-    self.messagesBeforeLoss = max(0, messagesBeforeLoss)
+    self.messagesBeforeLoss = messagesBeforeLoss
     self.delay = delay
   }
 
@@ -46,7 +46,7 @@ public struct FaultPlan: Sendable, Hashable {
     let kind = Double.random(in: 0..<1, using: &chance)
     let wait = Double.random(in: 0..<1, using: &chance)
     let isLost = Double.random(in: 0..<1, using: &chance) < losses
-    let answered = Int.random(in: 0...messagesBeforeLoss, using: &chance)
+    let answered = Int.random(in: 0...max(0, messagesBeforeLoss), using: &chance)
     if kind < refusals { return .refused(status: 503) }
     if kind < refusals + stalls { return .stalled }
     return .served(after: delay * wait, lostAfter: isLost ? answered : nil)

@@ -8,16 +8,20 @@ public struct Environment: Sendable {
   package var makeLoop: @Sendable () -> any EventLoop
   /// Overrides where callbacks run; nil: where the handler's configuration says.
   package var callbackExecutor: (any CallbackExecutor)?
+  /// Runs work that blocks, off the loop and the caller's thread.
+  package var runBlocking: @Sendable (@escaping @Sendable () -> Void) -> Void
   package var random: any RandomSource
   package var resolver: any Resolver
   package var dialer: any Dialer
 
   package init(
     makeLoop: @escaping @Sendable () -> any EventLoop, callbackExecutor: (any CallbackExecutor)? = nil,
+    runBlocking: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void = { BlockingWork.run($0) },
     random: any RandomSource, resolver: any Resolver, dialer: any Dialer
   ) {
     self.makeLoop = makeLoop
     self.callbackExecutor = callbackExecutor
+    self.runBlocking = runBlocking
     self.random = random
     self.resolver = resolver
     self.dialer = dialer

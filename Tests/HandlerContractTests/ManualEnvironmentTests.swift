@@ -104,13 +104,38 @@ struct ManualEnvironmentTests {
     client.manual.script(address: "192.0.2.7", .refused(after: .seconds(2)))
     client.manual.script(address: "2001:db8::1", .accepted(after: .seconds(3)))
     client.connect()
-    client.manual.advance(by: .milliseconds(5_999))
+    // The second address is tried beside the first after its head start of 250 ms.
+    client.manual.advance(by: .milliseconds(4_249))
     #expect(client.manual.connections.isEmpty)
     #expect(client.manual.pendingDials == 1)
     client.manual.advance(by: .milliseconds(1))
     #expect(try client.manual.nextConnection().address == "[2001:db8::1]:80")
     #expect(client.manual.dialled == ["192.0.2.7:80", "[2001:db8::1]:80"])
     #expect(client.manual.pendingDials == 0)
+  }
+
+  @Test func `an address that never answers holds the next one up by the head start alone, as over TCP`() throws {
+    let client = Client(.queue)
+    client.manual.script(
+      name: "chat.example", .addresses(["192.0.2.7", "192.0.2.8", "2001:db8::1", "2001:db8::2"]))
+    for address in ["192.0.2.7", "2001:db8::1"] { client.manual.script(address: address, .never) }
+    client.manual.script(address: "192.0.2.8", .refused(after: .milliseconds(100)))
+    client.connect()
+    client.manual.settle()
+    client.manual.advance(by: TCPDialer.headStart * 2 + .milliseconds(99))
+    #expect(client.manual.dialled == ["192.0.2.7:80", "[2001:db8::1]:80", "192.0.2.8:80"])
+    #expect(client.manual.connections.isEmpty)
+    client.manual.advance(by: .milliseconds(1))
+    #expect(try client.manual.nextConnection().address == "[2001:db8::2]:80")
+    #expect(client.manual.pendingDials == 0)
+    #expect(client.manual.elapsed == TCPDialer.headStart * 2 + .milliseconds(100))
+  }
+
+  @Test func `a secure connect needs no thread beside the environment's`() {
+    let client = Client(.queue)
+    client.connect(Client.request("wss://chat.example/"))
+    client.manual.settle()
+    #expect(client.manual.lookedUp == ["chat.example"])
   }
 
   @Test func `a refusal and an unknown name come with their errors`() {

@@ -59,6 +59,13 @@ struct FaultPlanTests {
     #expect((0..<100).allSatisfy { FaultPlan(seed: 3).fate(of: $0) == .served(after: .zero, lostAfter: nil) })
   }
 
+  @Test("less than no message is none")
+  func negative() {
+    var plan = FaultPlan(seed: 1, losses: 1)
+    plan.messagesBeforeLoss = -1
+    #expect(plan.fate(of: 0) == .served(after: .zero, lostAfter: 0))
+  }
+
   private static func expected(_ fate: FaultPlan.Fate) -> Met {
     switch fate {
     case .refused(let status): .refused(status: status)

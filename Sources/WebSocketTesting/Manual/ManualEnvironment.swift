@@ -33,8 +33,9 @@ public final class ManualEnvironment: Sendable {
     self.loop = loop
     self.network = network
     environment = Environment(
-      makeLoop: { loop }, callbackExecutor: ManualCallbackExecutor(loop: loop), random: SeededRandomSource(seed: seed),
-      resolver: network, dialer: network)
+      makeLoop: { loop }, callbackExecutor: ManualCallbackExecutor(loop: loop),
+      runBlocking: { loop.executeElsewhere($0) }, random: SeededRandomSource(seed: seed), resolver: network,
+      dialer: network)
   }
 
   // MARK: Time

@@ -102,8 +102,9 @@ final class ManualNetwork: Resolver, Dialer {
     completion: @escaping @Sendable (Result<any Transport, TransportError>) -> Void
   ) -> any DialAttempt {
     state.withLock { $0.pendingDials += 1 }
-    let attempt = ManualDialAttempt(addresses, network: self, completion: completion)
-    loop.execute { attempt.tryNext(after: .resolution(host: "", reason: "no address")) }
+    let attempt = ManualDialAttempt(
+      TCPDialer.interleaved(addresses), on: self.loop, network: self, completion: completion)
+    loop.execute { attempt.startNext() }
     return attempt
   }
 
@@ -133,39 +134,56 @@ final class ManualNetwork: Resolver, Dialer {
   }
 }
 
-/// One address after the other; the first that accepts wins.
+/// The first address that accepts wins; each gets a head start, as over TCP (``TCPDialer``).
 private final class ManualDialAttempt: DialAttempt {
   private struct State: Sendable {
-    var remaining: [SocketAddress]
+    var remaining: ArraySlice<SocketAddress>
+    /// How many addresses have not answered.
+    var underWay = 0
+    var timer: LoopTimer?
+    /// Why the last address failed.
+    var failure = TransportError.resolution(host: "", reason: "no address")
     /// Nil once the attempt is over.
     var completion: (@Sendable (Result<any Transport, TransportError>) -> Void)?
   }
 
+  private let loop: ManualLoop
   private let network: ManualNetwork
   private let state: Lock<State>
 
   init(
-    _ addresses: [SocketAddress], network: ManualNetwork,
+    _ addresses: [SocketAddress], on loop: ManualLoop, network: ManualNetwork,
     completion: @escaping @Sendable (Result<any Transport, TransportError>) -> Void
   ) {
+    self.loop = loop
     self.network = network
-    state = Lock(State(remaining: addresses, completion: completion))
+    state = Lock(State(remaining: addresses[...], completion: completion))
   }
 
   func cancel() { _ = end() }
 
-  func tryNext(after failure: TransportError) {
-    let address = state.withLock { state -> SocketAddress? in
-      guard state.completion != nil, !state.remaining.isEmpty else { return nil }
-      return state.remaining.removeFirst()
+  /// Starts with the next address; ends the attempt where none is left and none is under way.
+  func startNext() {
+    let (address, failure) = state.withLock { state -> (SocketAddress?, TransportError?) in
+      if let timer = state.timer.take() { loop.cancel(timer) }
+      guard state.completion != nil else { return (nil, nil) }
+      guard let address = state.remaining.popFirst() else { return (nil, state.underWay == 0 ? state.failure : nil) }
+      state.underWay += 1
+      if !state.remaining.isEmpty {
+        state.timer = loop.schedule(after: TCPDialer.headStart) { [self] in startNext() }
+      }
+      return (address, nil)
     }
-    guard let address else {
-      end()?(.failure(failure))
-      return
-    }
+    if let failure { end()?(.failure(failure)) }
+    guard let address else { return }
     network.tryToConnect(to: address) { [self] result in
       switch result {
-      case .failure(let failure): tryNext(after: failure)
+      case .failure(let failure):
+        state.withLock { state in
+          state.underWay -= 1
+          state.failure = failure
+        }
+        startNext()
       case .success(let transport):
         guard let completion = end() else { return }
         network.opened(transport, to: address)
@@ -175,7 +193,10 @@ private final class ManualDialAttempt: DialAttempt {
   }
 
   private func end() -> (@Sendable (Result<any Transport, TransportError>) -> Void)? {
-    let completion = state.withLock { $0.completion.take() }
+    let completion = state.withLock { state in
+      if let timer = state.timer.take() { loop.cancel(timer) }
+      return state.completion.take()
+    }
     if completion != nil { network.dialEnded() }
     return completion
   }
