@@ -17,7 +17,11 @@ extension ConnectionDriver {
       case .connecting, .open:
         fail(completion, .connectionFailed("WebSocket is already connected"), &state)
         return nil
-      case .never, .ended: break
+      case .never: break
+      case .ended(let record):
+        // What waits behind messages that are still out is of the connection before.
+        state.io.failReceives(.closed(record))
+        state.io.answerDisconnects(record)
       }
       state.io.reset(phase: .connecting)
       state.io.connectCompletion = completion
@@ -31,7 +35,7 @@ extension ConnectionDriver {
     guard let epoch else { return }
     guard endpoint.isSecure else { return resolve(endpoint, epoch) }
     // Off the loop and the caller's thread: loading OpenSSL and the authorities blocks for some milliseconds.
-    BlockingWork.run { [self] in
+    environment.runBlocking { [self] in
       do throws(TLSFailure) {
         try state.withLock { tls(&$0) }.prepare()
         perform { if isConnecting($0, epoch) { $0.io.observer?.ends(\.tls, at: loop.now) } }
@@ -59,7 +63,10 @@ extension ConnectionDriver {
   }
 
   private func fail(_ completion: @escaping Completion, _ error: EngineError.WebSocketError, _ state: inout State) {
-    state.io.callbacks.append(.log(.error, error.description))
+    var line = error.description
+    // The reason of a failed coding may quote what was to be encoded.
+    if case .unencodable(reason: _, let type) = error { line = "a message cannot be encoded: \(type)" }
+    state.io.callbacks.append(.log(.error, line))
     state.io.callbacks.append(.fail(completion, error))
   }
 
@@ -242,12 +249,21 @@ extension ConnectionDriver {
 
   // MARK: - The server
 
-  /// Takes over a connection whose opening handshake is done; `bytes` came behind the request.
-  package func accept(_ transport: any Transport, bytes: [UInt8], times: ConnectionTimes) {
+  /// Takes over a connection whose opening handshake is agreed on.
+  ///
+  /// - Parameters:
+  ///   - answer: what the client has to be told first.
+  ///   - bytes: what came behind its request.
+  ///   - prepare: runs before anything is written.
+  package func accept(
+    _ transport: any Transport, answer: [UInt8], bytes: [UInt8], times: ConnectionTimes, prepare: () -> Void
+  ) {
     perform { state in
       state.io.reset(phase: .open)
       state.io.times = times
       state.io.attach(transport)
+      state.io.outgoing.append(raw: answer)
+      (state.io.isPreparing, state.io.isWriteBlocked) = (true, true)
       open(&state)
       var input = bytes
       input.withUnsafeMutableBytes { feed($0, &state) }
@@ -257,7 +273,16 @@ extension ConnectionDriver {
         state.machine.transportEnded(.aborted, into: &state.io)
       }
     }
+    prepare()
+    perform { endPreparation(&$0) }
     pump()
+  }
+
+  /// Lets the answer go out, and what waits behind it.
+  private func endPreparation(_ state: inout State) {
+    guard state.io.isPreparing else { return }
+    (state.io.isPreparing, state.io.isWriteBlocked) = (false, false)
+    writePiece(&state)
   }
 
   // MARK: - Closing
@@ -286,7 +311,9 @@ extension ConnectionDriver {
     perform { state in
       switch state.io.phase {
       case .connecting: finishConnect(.cancelled, &state)
-      case .open: state.machine.transportEnded(.aborted, into: &state.io)
+      case .open:
+        endPreparation(&state)
+        state.machine.transportEnded(.aborted, into: &state.io)
       case .never, .ended: break
       }
     }
@@ -295,6 +322,8 @@ extension ConnectionDriver {
   /// The last reference is gone: closes with 1001 and fails what waits as cancelled.
   package func release() {
     perform { state in
+      // An attempt that is given up answers what waits for it itself, `connect` first.
+      if case .connecting = state.io.phase { return }
       for completion in state.io.outgoing.takeCompletions() {
         state.io.callbacks.append(.fail(completion, .cancelled))
       }

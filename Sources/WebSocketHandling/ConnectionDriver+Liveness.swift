@@ -70,8 +70,11 @@ extension ConnectionDriver {
       switch state.io.liveness.act(at: loop.now, isPaused: !state.io.isReading) {
       case .nothing: break
       case .ping:
+        // Behind one that the peer has not taken, another would say no more.
+        guard state.io.outgoing.hasWritten(state.io.lastKeepalivePing) else { break }
         let waiting = state.io.pings.count { $0.completion == nil }
         if waiting >= configuration.maximumPingsOutstanding { dropOldestKeepalivePing(&state) }
+        state.io.lastKeepalivePing = state.io.outgoing.nextNumber
         sendPing(nil, &state)
       case .idle: return (true, false)
       case .dead:

@@ -264,7 +264,7 @@ extension ConnectionDriver {
         state.io.undelivered -= batch.cost
         batch = Inbox()
       }
-      guard state.io.receives.isEmpty else {
+      guard state.io.receives.isEmpty, state.io.disconnects.isEmpty else {
         endDelivery(&state)
         return false
       }
@@ -274,11 +274,12 @@ extension ConnectionDriver {
   }
 
   /// The messages that were out have been delivered: those behind them have their turn, first for the receives that
-  /// were made while no receiver stood.
+  /// were made while no receiver stood, and then the end.
   private func endDelivery(_ state: inout State) {
     state.io.isDelivering = false
     state.io.serve()
     if !state.io.inbox.isEmpty { state.io.announce() }
+    if case .ended(let record) = state.io.phase { state.io.answerDisconnects(record) }
   }
 
   // MARK: - Receives

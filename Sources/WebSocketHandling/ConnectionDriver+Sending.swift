@@ -273,8 +273,8 @@ extension ConnectionDriver {
       state.io.callbacks.append(.sendQueueLow)
     }
     if !state.io.roomWaiters.isEmpty { state.io.tellRoom() }
-    if state.io.latePong != nil, state.io.outgoing.isEmpty, let payload = state.io.latePong.take(),
-      state.machine.canSend
+    if state.io.latePong != nil, state.io.outgoing.hasWritten(state.io.latePongPlace),
+      let payload = state.io.latePong.take(), state.machine.canSend
     {
       state.io.sendControlFrame(.pong, payload)
     }

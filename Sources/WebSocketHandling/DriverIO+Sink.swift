@@ -119,6 +119,7 @@ extension DriverIO: ConnectionSink {
 
   mutating func write(_ opcode: Opcode, payload: [UInt8]) {
     if opcode == .pong, isWriteBlocked || outgoing.encodedBytes > SendQueue.pieceBytes {
+      if latePong == nil { latePongPlace = outgoing.nextNumber - 1 }
       latePong = payload
       return
     }
@@ -167,11 +168,16 @@ extension DriverIO: ConnectionSink {
     observer?.ended(isClean: record.isClean)
     tell(.closed(record))
     callbacks.append(.ended(record))
+    if !isDelivering { answerDisconnects(record) }
+  }
+
+  /// Answers each disconnect, as the last of its connection: once no messages are out behind which receives may wait.
+  mutating func answerDisconnects(_ record: CloseRecord) {
     for completion in disconnects {
       if record.isClean {
         callbacks.append(.succeed(completion))
       } else {
-        callbacks.append(.fail(completion, record.transportEnd == .timedOut ? .timedOut(.close) : error))
+        callbacks.append(.fail(completion, record.transportEnd == .timedOut ? .timedOut(.close) : .closed(record)))
       }
     }
     disconnects = []

@@ -138,6 +138,8 @@ struct DriverIO: ~Copyable, Sendable {
 
   var outgoing: SendQueue
   var isWriteBlocked = false
+  /// Whether a server's connection is set up, and nothing is written until it is.
+  var isPreparing = false
   /// How much callbacks, or a task that takes messages, send before it is written though more follow: little, so that
   /// the peer can work meanwhile; for callbacks once after each read, then as much as goes in one piece.
   var corkedBytes = SendQueue.pieceBytes
@@ -149,8 +151,11 @@ struct DriverIO: ~Copyable, Sendable {
   var roomWaiters: [RoomWaiter] = []
   /// Wakes tasks; done as soon as the lock is open.
   var wakeUps: [@Sendable () -> Void] = []
-  /// A ping's payload whose pong waits for room: only the latest is answered then (RFC 6455 §5.5.3).
+  /// A ping's payload whose pong waits until what was queued before the first such ping is written: only the latest is
+  /// answered then (RFC 6455 §5.5.3).
   var latePong: [UInt8]?
+  /// The number of the message behind which ``latePong`` has its turn.
+  var latePongPlace = -1
 
   /// Whether the socket is read; not while too much waits for the application.
   var isReading = true
@@ -192,6 +197,8 @@ struct DriverIO: ~Copyable, Sendable {
   var liveness = Liveness()
   var livenessTimer: LoopTimer?
   var pings = Queue<OutstandingPing>()
+  /// The number of the keepalive's last ping in ``outgoing``.
+  var lastKeepalivePing = -1
   var roundTrips = RoundTripTimes()
 
   /// Sends that the peer's Close overtook; they fail at the end.
@@ -242,6 +249,7 @@ struct DriverIO: ~Copyable, Sendable {
     isWriteBlocked = false
     isAboveLowMark = false
     latePong = nil
+    lastKeepalivePing = -1
     deferredClose = nil
     isDisconnecting = false
     isPulled = false

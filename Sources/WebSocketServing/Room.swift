@@ -41,7 +41,7 @@ public final class Room: Sendable {
     members.withLock { members in
       for member in members.values {
         member.send(kind, payload) { [weak member] result in
-          if case .failure(.limitExceeded) = result { member?.drop() }
+          if case .failure(.limitExceeded(.sendQueue, size: _, limit: _)) = result { member?.drop() }
         }
       }
     }

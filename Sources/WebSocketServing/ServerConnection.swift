@@ -30,13 +30,14 @@ public final class ServerConnection: Sendable {
     self.driver = driver
   }
 
-  /// Opens the connection.
+  /// Opens the connection: sets it up, then tells the client.
   ///
-  /// ``onMessage(_:)`` and the like work from now on.
-  func start(_ opened: ServerOpening.Opened) {
+  /// ``onMessage(_:)`` and the like work from `prepare` on.
+  func start(_ opened: ServerOpening.Opened, prepare: () -> Void) {
     state.withLock { $0.keepsAlive = self }
     driver.onEnd { [weak self] record in self?.ended(record) }
-    driver.accept(opened.transport, bytes: opened.bytes, times: ConnectionTimes())
+    driver.accept(
+      opened.transport, answer: opened.answer, bytes: opened.bytes, times: ConnectionTimes(), prepare: prepare)
   }
 
   /// Installs the receiver of all messages; those that came before are delivered first.
@@ -44,6 +45,8 @@ public final class ServerConnection: Sendable {
   /// Each message is valid during its call only. The receiver is released when the connection has ended.
   public func onMessage(_ receiver: @escaping @Sendable (borrowing BorrowedMessage) -> Void) {
     driver.onMessage(receiver)
+    // Behind the end: once it has what came before, it is released.
+    if state.withLock({ $0.record != nil }) { driver.callBack { [self] in driver.onMessage(nil) } }
   }
 
   /// Calls `body` once with how the connection ended; soon, where it has ended already.

@@ -12,25 +12,28 @@ package enum Admission: Sendable, Hashable {
   case stall
 }
 
-/// One opening handshake on a new connection: reads the request, writes the answer, hands the connection over.
+/// One opening handshake on a new connection: reads the request, and hands the connection over with the answer, or writes
+/// a refusal.
 final class ServerOpening: TransportHandler {
-  /// An agreed handshake, and the bytes that came after the request's head.
+  /// An agreed handshake, the answer to be written, and the bytes that came after the request's head.
   struct Opened: Sendable {
     var head: HTTPRequestHead
     var subprotocol: String?
     /// What TLS agreed on; nil without TLS.
     var tls: TLSAgreement?
     var transport: any Transport
+    var answer: [UInt8]
     var bytes: [UInt8]
   }
 
   private enum Phase: Sendable {
     case reading(ServerHandshake)
-    /// Writing the answer, of which the first `written` bytes are out; `opened` nil: a refusal.
-    case answering([UInt8], written: Int, opened: Opened?)
-    /// The answer was a refusal; waiting for the peer's end, so that unread bytes do not reset the answer away.
+    /// Nothing is read until the decision has been made.
+    case deciding
+    /// Writing a refusal or a page, of which the first `written` bytes are out.
+    case refusing([UInt8], written: Int)
+    /// Waiting for the peer's end: it has its answer, which unread bytes must not reset away, or gets none.
     case draining
-    case stalled
     case done
   }
 
@@ -42,7 +45,6 @@ final class ServerOpening: TransportHandler {
   private enum Step: Sendable {
     case wait
     case decide(ServerHandshake.Offer, bytes: [UInt8])
-    case open(Opened)
     /// Go on when others have had their turn.
     case `continue`
     case end
@@ -55,7 +57,7 @@ final class ServerOpening: TransportHandler {
   /// The transport under it where that is TLS.
   private let tls: TLSTransport?
   private let loop: any EventLoop
-  /// The time from TCP's beginning to the last byte of our answer.
+  /// The time from TCP's beginning to the decision, or to the last byte of a refusal.
   private let deadline: Duration
   private let subprotocols: [String]
   private let pages: [Page]
@@ -100,8 +102,6 @@ final class ServerOpening: TransportHandler {
       loop.execute { [weak self] in self.map { $0.transportIsReady($0.transport, readable: true, writable: false) } }
     case .decide(let offer, let bytes):
       decide(offer, bytes)
-    case .open(let opened):
-      completion(opened)
     case .end:
       let wasOpen = state.withLock { state in
         if case .done = state.phase { return false }
@@ -131,27 +131,22 @@ final class ServerOpening: TransportHandler {
             state.phase = .reading(handshake)
             reads += 1
             if reads == Self.readsPerTurn { return .continue }
-          case .plain(let head): state.phase = .answering(answer(plain: head), written: 0, opened: nil)
-          case .refuse(let head): state.phase = .answering(head.encoded, written: 0, opened: nil)
+          case .plain(let head): state.phase = .refusing(answer(plain: head), written: 0)
+          case .refuse(let head): state.phase = .refusing(head.encoded, written: 0)
           case .upgrade(let offer, let end):
-            // Nothing is read until the decision has been made.
-            state.phase = .stalled
+            state.phase = .deciding
             return .decide(offer, bytes: Array(input[end...]))
           }
         }
-      case .answering(let bytes, var written, let opened):
+      case .refusing(let bytes, var written):
         let outcome = bytes.withUnsafeBytes { transport.write(UnsafeRawBufferPointer(rebasing: $0[written...])) }
         switch outcome {
         case .wouldBlock: return .wait
         case .failed: return .end
         case .wrote(let count): written += count
         }
-        state.phase = .answering(bytes, written: written, opened: opened)
+        state.phase = .refusing(bytes, written: written)
         guard written == bytes.count else { continue }
-        if let opened {
-          finish(&state)
-          return .open(opened)
-        }
         transport.finishWriting()
         state.phase = .draining
       case .draining:
@@ -162,43 +157,45 @@ final class ServerOpening: TransportHandler {
         case .wouldBlock: return .wait
         case .end: return .end
         }
-      case .stalled, .done: return .wait
+      case .deciding, .done: return .wait
       }
     }
   }
 
   private func decide(_ offer: ServerHandshake.Offer, _ bytes: [UInt8]) {
     switch admit(offer.head) {
-    case .accept: answer(accepting(offer, bytes))
-    case .acceptAfter(let delay):
-      _ = loop.schedule(after: delay) { [weak self] in self.map { $0.answer($0.accepting(offer, bytes)) } }
+    case .accept: accept(offer, bytes)
+    case .acceptAfter(let delay): _ = loop.schedule(after: delay) { [weak self] in self?.accept(offer, bytes) }
     case .refuse(let status):
       let fields: HTTPFields = [
         HTTPField(name: "Connection", value: "close"), HTTPField(name: "Content-Length", value: "0"),
       ]
-      answer(
-        .answering(
-          HTTPResponseHead(status: status, reason: "Refused", fields: fields).encoded, written: 0, opened: nil))
-    case .stall:
-      state.withLock { state in
-        if let timer = state.timer.take() { loop.cancel(timer) }
-      }
+      goOn(with: .refusing(HTTPResponseHead(status: status, reason: "Refused", fields: fields).encoded, written: 0))
+    case .stall: goOn(with: .draining, hasDeadline: false)
     }
   }
 
-  private func accepting(_ offer: ServerHandshake.Offer, _ bytes: [UInt8]) -> Phase {
+  /// Hands the connection over, unless the handshake was given up meanwhile.
+  private func accept(_ offer: ServerHandshake.Offer, _ bytes: [UInt8]) {
+    let isWanted = state.withLock { state in
+      guard case .deciding = state.phase else { return false }
+      finish(&state)
+      return true
+    }
+    guard isWanted else { return }
     let subprotocol = offer.subprotocols.first { subprotocols.contains($0) }
-    return .answering(
-      offer.accepted(subprotocol: subprotocol).encoded, written: 0,
-      opened: Opened(
-        head: offer.head, subprotocol: subprotocol, tls: tls?.agreement, transport: transport, bytes: bytes))
+    completion(
+      Opened(
+        head: offer.head, subprotocol: subprotocol, tls: tls?.agreement, transport: transport,
+        answer: offer.accepted(subprotocol: subprotocol).encoded, bytes: bytes))
   }
 
-  /// Writes the answer, unless the handshake was given up meanwhile.
-  private func answer(_ answer: Phase) {
+  /// Goes on where no connection comes of it, unless the handshake was given up meanwhile.
+  private func goOn(with phase: Phase, hasDeadline: Bool = true) {
     let step = state.withLock { state -> Step in
-      guard case .stalled = state.phase else { return .wait }
-      state.phase = answer
+      guard case .deciding = state.phase else { return .wait }
+      state.phase = phase
+      if !hasDeadline, let timer = state.timer.take() { loop.cancel(timer) }
       return advance(&state)
     }
     perform(step)
@@ -212,8 +209,7 @@ final class ServerOpening: TransportHandler {
   /// The answer to a request that asks for no upgrade: a page, or what is wanted (RFC 7231 §6.5.15).
   private func answer(plain head: HTTPRequestHead) -> [UInt8] {
     if head.method == "GET" || head.method == "HEAD" {
-      let path = head.path.prefix { $0 != "?" }
-      if let page = pages.first(where: { $0.path == path }) { return page.answer(to: head) }
+      if let page = pages.first(where: { $0.path == head.path }) { return page.answer(to: head) }
     }
     let body = Array("This is a WebSocket server. Connect with a WebSocket client.\n".utf8)
     let fields: HTTPFields = [

@@ -27,7 +27,8 @@ public final class WebSocketServer: Sendable {
   ///   - pages: what plain GET requests are answered with; other paths are told that this is a WebSocket server.
   ///   - configuration: how each connection works. Default: that of handlers, with callbacks on the event loop.
   ///   - environment: clock, sockets and random bytes.
-  ///   - onConnection: called on an event loop's thread with each client whose handshake succeeded. Must not block.
+  ///   - onConnection: called on an event loop's thread with each client whose handshake succeeded, before that client
+  ///     hears of it. Must not block.
   public convenience init(
     host: String = "127.0.0.1", port: Int = 0, subprotocols: [String] = [], tls: TLSServerConfiguration? = nil,
     pages: [Page] = [], configuration: HandlerConfiguration = WebSocketServer.defaultConfiguration,
@@ -39,7 +40,7 @@ public final class WebSocketServer: Sendable {
   }
 
   /// - Parameters:
-  ///   - openingDeadline: the time from TCP's beginning to the last byte of our answer.
+  ///   - openingDeadline: the time from TCP's beginning to the decision, or to the last byte of a refusal.
   ///   - admit: decides on each valid opening handshake, on an event loop's thread.
   package init(
     host: String, port: Int, subprotocols: [String], tls: TLSServerConfiguration? = nil,
@@ -182,8 +183,7 @@ private final class Clients: Sendable {
     let id = ObjectIdentifier(connection)
     state.withLock { $0.connections[id] = connection }
     connection.onClose { [weak self] _ in _ = self?.state.withLock { $0.connections.removeValue(forKey: id) } }
-    connection.start(opened)
-    onConnection(connection)
+    connection.start(opened) { onConnection(connection) }
     // The server may have been shut down in between.
     if state.withLock({ $0.isShutDown }) { connection.close(code: .goingAway) }
   }

@@ -270,6 +270,31 @@ struct ContractEndTests {
     #expect(server.unread == [])
   }
 
+  @Test("7: our Close goes out, also where the peer's comes while messages before it wait", arguments: Place.allCases)
+  func crossingCloses(place: Place) throws {
+    let client = Client(place)
+    let server = try client.open()
+    server.setWriteRoom(0)
+    let long = String(repeating: "x", count: 100_000)
+    client.send(long)
+    client.send("never begun" + long)
+    client.disconnect()
+    client.manual.settle()
+    server.sendClose(CloseCode(3000))
+    client.manual.settle()
+    server.setWriteRoom(nil)
+    #expect(try server.readMessage() == .text(long))
+    #expect(try server.readClose() == .normalClosure)
+    server.finish()
+    client.manual.settle()
+    #expect(
+      client.journal.all == [
+        .ok("send " + long.prefix(20)), .failed("send never begunxxxxxxxxx", closed(CloseCode(3000), by: .local)),
+        .ok("disconnect"),
+      ])
+    #expect(server.unread == [])
+  }
+
   @Test(
     "7, R46: disconnect inside a receive, with more messages buffered, delivers none twice", arguments: Place.allCases)
   func disconnectInsideReceive(place: Place) throws {

@@ -229,6 +229,90 @@ struct FlowControlTests {
     #expect(client.handler?.driver.state.withLock { $0.io.undelivered } == 0)
   }
 
+  @Test(
+    "a receive that waits behind messages that are out fails with its connection, though the next one is begun at once",
+    arguments: Place.allCases)
+  func receiveOfBefore(place: Place) throws {
+    let client = Client(place, logger: RecordingLogger(minimumLevel: .info))
+    let server = try client.open()
+    let journal = client.journal
+    client.handler?.onMessage { [weak handler = client.handler] received in
+      journal.note(.step(received.text ?? ""))
+      handler?.onMessage(nil)
+      handler?.receive { (result: Result<WebSocketMessage, Failure>) in
+        journal.note("receive of before", result.map { _ in })
+      }
+      handler?.disconnect { journal.note("disconnect", $0) }
+      handler?.driver.abort()
+      handler?.connect(request: Client.request()) { journal.note("connect", $0) }
+    }
+    server.send(.text("1"))
+    client.manual.settle()
+    let next = try client.manual.nextConnection()
+    try next.open()
+    next.send(.text("new"))
+    client.receive()
+    client.manual.settle()
+    let end = lost(.aborted, by: .local)
+    #expect(
+      client.journal.take() == [
+        .step("1"), .failed("receive of before", end), .failed("disconnect", end), .ok("connect"),
+        .message(.text("new")),
+      ])
+  }
+
+  @Test(
+    "the completion of disconnect comes last, also where messages are out when the connection ends",
+    arguments: Place.allCases, [1, 3])
+  func disconnectLast(place: Place, count: Int) throws {
+    let client = Client(place, logger: RecordingLogger(minimumLevel: .info))
+    let server = try client.open()
+    let journal = client.journal
+    client.handler?.onMessage { [weak handler = client.handler] received in
+      journal.note(.step(received.text ?? ""))
+      handler?.onMessage(nil)
+      handler?.receive { (result: Result<WebSocketMessage, Failure>) in
+        switch result {
+        case .success(let message): journal.note(.message(message))
+        case .failure(let failure): journal.note(.failed("receive", failure))
+        }
+      }
+      handler?.disconnect { journal.note("disconnect", $0) }
+      handler?.driver.abort()
+    }
+    server.send((1...count).flatMap { Frame.text("\($0)").encoded() })
+    client.manual.settle()
+    let end = lost(.aborted, by: .local)
+    #expect(
+      client.journal.take() == [
+        .step("1"), count == 1 ? .failed("receive", end) : .message(.text("2")), .failed("disconnect", end),
+      ])
+  }
+
+  @Test("a pong is not put off for ever by a send queue that is filled again and again", arguments: Place.allCases)
+  func pongWhileSending(place: Place) throws {
+    let client = Client(place) { $0.sendQueueLowMark = 5_000 }
+    let server = try client.open()
+    server.setWriteRoom(0)
+    let message = String(repeating: "x", count: 1_000)
+    @Sendable func fill(_ handler: DefaultWebSocketHandler?) {
+      for _ in 0..<10 { handler?.send(message: WebSocketMessage.text(message)) { _ in } }
+    }
+    client.handler?.onSendQueueLow { [weak handler = client.handler] in fill(handler) }
+    fill(client.handler)
+    server.send(frame: Frame(.ping, "first".utf8))
+    server.send(frame: Frame(.ping, "are you there?".utf8))
+    client.manual.settle()
+    var frames: [Frame] = []
+    for _ in 0..<40 {
+      server.setWriteRoom(1_008)
+      client.manual.settle()
+      #expect(client.handler?.buffered.messages ?? 0 > 0)
+      if let frame = try? server.readFrame() { frames.append(frame) }
+    }
+    #expect(frames.filter { $0.opcode == .pong } == [Frame(.pong, "are you there?".utf8)])
+  }
+
   @Test("an end is heard of after the last message where a receiver is installed", arguments: Place.allCases)
   func onClose(place: Place) throws {
     let client = Client(place)

@@ -37,6 +37,41 @@ struct KeepaliveTests {
     #expect(server.unread == [])
   }
 
+  @Test("a deadline of nothing counts as 1 ms, also while this endpoint does not read", arguments: Place.allCases)
+  func noDeadline(place: Place) throws {
+    let client = Client(place) { $0.receiveBufferLimit = 0 }
+    let server = try client.open(
+      Client.request { $0.keepalive = Keepalive(interval: .milliseconds(5), deadline: .zero) })
+    server.send(.text("fills the buffer"))
+    client.manual.advance(by: .milliseconds(50))
+    #expect(client.journal.take() == [])
+    client.receive()
+    client.receive()
+    client.manual.advance(by: .milliseconds(50))
+    #expect(
+      client.journal.take() == [.message(.text("fills the buffer")), .failed("receive", lost(.timedOut, by: .local))])
+  }
+
+  @Test(
+    "a ping waits for the one before it to be written: a peer that reads nothing is owed one", arguments: Place.allCases
+  )
+  func unreadPings(place: Place) throws {
+    let client = Client(place)
+    let server = try client.open(Client.request { $0.keepalive = Keepalive(interval: .milliseconds(1)) })
+    server.setWriteRoom(0)
+    for _ in 0..<100 {
+      client.manual.advance(by: .milliseconds(1))
+      server.send(frame: Frame(.pong))
+    }
+    client.manual.settle()
+    #expect(client.handler?.buffered.messages == 1)
+    server.setWriteRoom(nil)
+    #expect(try server.readFrame().opcode == .ping)
+    #expect(server.unread == [])
+    client.manual.advance(by: .milliseconds(1))
+    #expect(try server.readFrame().opcode == .ping)
+  }
+
   @Test("R100: any byte is a sign of life", arguments: Place.allCases)
   func anyByte(place: Place) throws {
     let client = Client(place)
@@ -164,6 +199,25 @@ struct KeepaliveTests {
     server.finish()
     client.manual.settle()
     #expect(client.journal.take() == [.message(.text("hello")), .failed("receive", closed(.goingAway, by: .local))])
+  }
+
+  @Test("a connection is not idle while this endpoint does not read", arguments: Place.allCases)
+  func idlePaused(place: Place) throws {
+    let client = Client(place) { $0.receiveBufferLimit = 100 }
+    let server = try client.open(Client.request { $0.idleTimeout = .seconds(10) })
+    let message = String(repeating: "x", count: 100)
+    for _ in 0..<3 { server.send(.text(message)) }
+    client.manual.advance(by: .seconds(60))
+    #expect(server.unread == [])
+    for _ in 0..<3 {
+      client.receive()
+      client.manual.settle()
+    }
+    #expect(client.journal.take() == Array(repeating: .message(.text(message)), count: 3))
+    client.manual.advance(by: .milliseconds(9_999))
+    #expect(server.unread == [])
+    client.manual.advance(by: .milliseconds(1))
+    #expect(try server.readFrame() == .close(1001, "idle"))
   }
 
   @Test("a sent message counts against idleness", arguments: Place.allCases)

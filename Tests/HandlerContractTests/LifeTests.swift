@@ -111,6 +111,20 @@ struct ReleaseTests {
     #expect(client.isGone)
   }
 
+  @Test("3: what waits for a connect fails behind it, also where the handler is released", arguments: Place.allCases)
+  func releaseWhileConnecting(place: Place) throws {
+    let client = Client(place)
+    client.connect()
+    client.send("early")
+    client.receive()
+    client.ping()
+    client.manual.settle()
+    client.handler = nil
+    client.manual.settle()
+    #expect(
+      client.journal.all == ["connect", "send early", "receive", "ping"].map { Event.failed($0, .cancelled) })
+  }
+
   @Test("R115: a handler may be released inside each of its callbacks", arguments: Place.allCases)
   func releaseInCallback(place: Place) throws {
     for name in ["connect", "send", "receive", "ping", "disconnect", "message", "control"] {

@@ -196,10 +196,43 @@ struct ObservingTests {
     #expect(Set(samples.map { "\($0.name)\($0.labels.sorted { $0.key < $1.key })" }).count == samples.count)
   }
 
+  @Test func `a part of the times that is no number is the shortest of them`() {
+    var times = RoundTripTimes()
+    times.add(.seconds(1))
+    times.add(.seconds(2))
+    #expect(times.percentile(.nan) == .seconds(1))
+  }
+
   private func frames(_ count: Int, bytes: Int) -> HandlerMetrics.Frames {
     var frames = HandlerMetrics.Frames()
     (frames.count, frames.bytes) = (count, bytes)
     return frames
+  }
+}
+
+@Suite("What is logged")
+struct LogTests {
+  /// Says in its error what it holds, as `EncodingError` does.
+  private struct Secretive: Encodable {
+    func encode(to encoder: any Encoder) throws {
+      throw EncodingError.invalidValue("secret", EncodingError.Context(codingPath: [], debugDescription: "no"))
+    }
+  }
+
+  @Test("no line holds a payload, a header value or a token of the request's", arguments: Place.allCases)
+  func secrets(place: Place) throws {
+    let logger = RecordingLogger()
+    let client = Client(place, logger: logger)
+    client.handler?.send(message: Secretive()) { _ in }
+    client.connect(Client.request { $0.subprotocols = ["bearer", "secret=="] })
+    for name in ["Protocol", "Extensions"] {
+      client.connect()
+      let server = try client.manual.nextConnection()
+      server.send(try server.answer(to: server.readRequest(), adding: "Sec-WebSocket-\(name): secret\r\n"))
+      client.manual.settle()
+    }
+    #expect(logger.texts(.error).count == 4)
+    #expect(logger.lines.filter { $0.text.contains("secret") } == [])
   }
 }
 

@@ -3,6 +3,7 @@ import Testing
 import WebSocketHandling
 import WebSocketServing
 import WebSocketTesting
+import WebSocketTransport
 
 /// A request whose time-outs a slow machine does not reach.
 func patient(_ url: URL, subprotocols: [String] = []) -> NetworkRequest {
@@ -100,6 +101,98 @@ struct EchoTests {
     try await clients[0].send(.text("hello"))
     for client in clients { #expect(try await client.receive() == .text("hello")) }
     for client in clients { try await client.disconnect() }
+  }
+
+  @Test func `a message that is too long for a room is for nobody, and all members stay`() async throws {
+    let room = Room()
+    var configuration = WebSocketServer.defaultConfiguration
+    configuration.limits.maximumMessageBytes = 10
+    let server = try WebSocketServer(configuration: configuration) { room.join($0) }
+    let client = Client()
+    try await client.connect(patient(server.url))
+    room.send(.text("longer than ten"))
+    room.send(.text("short"))
+    #expect(try await client.receive() == .text("short"))
+    try await client.disconnect()
+  }
+
+  @Test func `a client is among the connections, and set up, before it hears that it is connected`() async throws {
+    let (met, feed) = AsyncStream.makeStream(of: String.self)
+    let held = Lock<LoopbackServer?>(nil)
+    let answered = DispatchSemaphore(value: 0)
+    let server = try LoopbackServer { connection in
+      // A time-out that must come: the answer waits for this call.
+      let isAnswered = answered.wait(timeout: .now() + 0.1) == .success
+      let count = held.withLock { $0?.connectionCount } ?? 0
+      feed.yield("answered: \(isAnswered), connections: \(count)")
+      feed.finish()
+    }
+    held.withLock { $0 = server }
+    let client = Client()
+    client.handler.connect(request: patient(server.url)) { _ in answered.signal() }
+    var all: [String] = []
+    for await step in met { all.append(step) }
+    #expect(all == ["answered: false, connections: 1"])
+    try await client.disconnect()
+    held.withLock { $0 = nil }
+  }
+
+  @Test func `a client that is dropped as it comes was connected`() async throws {
+    let server = try LoopbackServer { $0.drop() }
+    let client = Client()
+    try await client.connect(patient(server.url))
+    await #expect {
+      _ = try await client.receive()
+    } throws: { error in
+      guard case .closed(let record) = error as? EngineError.WebSocketError else { return false }
+      return !record.isClean
+    }
+  }
+
+  @Test func `a receiver that is installed behind the end gets what came before it, and is released`() async throws {
+    let (steps, feed) = AsyncStream.makeStream(of: String.self)
+    let held = Lock<ServerConnection?>(nil)
+    let (ends, ended) = AsyncStream.makeStream(of: Void.self)
+    let server = try WebSocketServer { connection in
+      held.withLock { $0 = connection }
+      connection.onClose { _ in ended.yield() }
+    }
+    let client = Client()
+    try await client.connect(patient(server.url))
+    try await client.send(.text("kept"))
+    try await client.disconnect()
+    var iterator = ends.makeAsyncIterator()
+    await iterator.next()
+    install(Witness(feed), on: try #require(held.withLock { $0.take() }), feed)
+    var all: [String] = []
+    for await step in steps { all.append(step) }
+    #expect(all == ["kept", "released", "end"])
+  }
+
+  /// Apart, so that nothing here holds the witness any longer.
+  private func install(
+    _ witness: consuming Witness, on connection: ServerConnection, _ feed: AsyncStream<String>.Continuation
+  ) {
+    let witness = witness
+    connection.onMessage { [connection] message in
+      witness.note(message.text ?? "")
+      withExtendedLifetime(connection) {}
+    }
+    connection.onClose { _ in
+      feed.yield("end")
+      feed.finish()
+    }
+  }
+
+  /// Tells when nobody holds it any more.
+  private final class Witness: Sendable {
+    private let feed: AsyncStream<String>.Continuation
+
+    init(_ feed: AsyncStream<String>.Continuation) { self.feed = feed }
+
+    deinit { feed.yield("released") }
+
+    func note(_ text: String) { feed.yield(text) }
   }
 
   @Test func `a cut connection ends unclean`() async throws {

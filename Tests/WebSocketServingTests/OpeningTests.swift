@@ -122,6 +122,29 @@ struct OpeningTests {
     #expect(Array(received.suffix(echoes.count)) == echoes)
   }
 
+  @Test func `a handshake that is never answered ends when its client has gone`() async {
+    let (steps, feed) = AsyncStream.makeStream(of: String.self)
+    let loop = EpollEventLoop(name: "test")
+    let client = LeavingTransport(on: loop, Self.upgrade + "Sec-WebSocket-Version: 13\r\n\r\n")
+    let opening = ServerOpening(
+      client, on: loop, deadline: .seconds(600), subprotocols: [], pages: [],
+      admit: { _ in
+        feed.yield("stalled")
+        return .stall
+      },
+      completion: { opened in
+        feed.yield(opened == nil ? "over" : "open")
+        feed.finish()
+      })
+    opening.start()
+    // Behind all that the loop has to do by itself.
+    client.afterEnd { feed.finish() }
+    var all: [String] = []
+    for await step in steps { all.append(step) }
+    #expect(all == ["stalled", "over"])
+    withExtendedLifetime(opening) {}
+  }
+
   @Test(
     "a flood instead of a request, and one behind it, is read in turns, with others on the loop between",
     arguments: ["", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"])
@@ -141,6 +164,60 @@ struct OpeningTests {
     #expect(all == ["another's turn", "end", "over"])
     withExtendedLifetime(opening) {}
   }
+}
+
+/// A peer who sends its request, and ends its stream at the next turn of the loop.
+private final class LeavingTransport: Transport {
+  private struct State: Sendable {
+    var request: [UInt8]
+    var hasLeft = false
+    var handler: (any TransportHandler)?
+  }
+
+  private let loop: any EventLoop
+  private let state: Lock<State>
+
+  init(on loop: any EventLoop, _ request: String) {
+    self.loop = loop
+    state = Lock(State(request: Array(request.utf8)))
+  }
+
+  func start(_ handler: any TransportHandler) {
+    state.withLock { $0.handler = handler }
+    tell()
+    loop.execute { [self] in
+      state.withLock { $0.hasLeft = true }
+      tell()
+    }
+  }
+
+  private func tell() {
+    loop.execute { [self] in
+      state.withLock { $0.handler }?.transportIsReady(self, readable: true, writable: true)
+    }
+  }
+
+  /// Calls when the end has been told for a while.
+  func afterEnd(_ body: @escaping @Sendable () -> Void) { again(8, body) }
+
+  private func again(_ turns: Int, _ body: @escaping @Sendable () -> Void) {
+    loop.execute { [self] in turns > 0 ? again(turns - 1, body) : body() }
+  }
+
+  func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadOutcome {
+    state.withLock { state in
+      guard !state.request.isEmpty else { return state.hasLeft ? .end(.finished) : .wouldBlock }
+      buffer.copyBytes(from: state.request)
+      defer { state.request = [] }
+      return .bytes(state.request.count)
+    }
+  }
+
+  var peerHasFinished: Bool { state.withLock { $0.hasLeft } }
+  var failure: TransportEnd? { nil }
+  func write(_ bytes: UnsafeRawBufferPointer) -> WriteOutcome { .wrote(bytes.count) }
+  func finishWriting() {}
+  func close() { state.withLock { $0.handler = nil } }
 }
 
 /// A peer who sends a request that is refused, if any, and then empty lines without a pause: a thousand reads are full.

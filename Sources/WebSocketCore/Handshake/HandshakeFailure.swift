@@ -39,8 +39,8 @@ extension HandshakeFailure: CustomStringConvertible {
     case .connectionHeader: "the answer's Connection header does not name Upgrade"
     case .acceptHeader: "the answer's Sec-WebSocket-Accept header is missing or wrong"
     case .unexpectedBody: "the answer announces a body"
-    case .subprotocol(let value): "the server chose the subprotocol \(value.debugDescription), which was not offered"
-    case .extension(let value): "the server chose the extension \(value.debugDescription), which was not offered"
+    case .subprotocol: "the server chose a subprotocol that was not offered, or more than one"
+    case .extension: "the server chose an extension that was not offered"
     case .connectionEnded: "the connection was closed during the handshake"
     }
   }

@@ -35,7 +35,8 @@ extension InvalidRequest: CustomStringConvertible {
     case .port(let port): "the port \(port) is not 1 to 65535"
     case .headerName(let name): "the header name \(name.debugDescription) is not allowed"
     case .headerValue(let name): "the value of the header \(name) contains a control character"
-    case .subprotocol(let name): "the subprotocol \(name.debugDescription) is not a token or comes twice"
+    // Not shown: programs put credentials there.
+    case .subprotocol: "a subprotocol is not a token or comes twice"
     }
   }
 }

@@ -14,7 +14,7 @@ public struct Keepalive: Sendable, Hashable {
   public var interval: Duration
   /// How long after a ping the first sign of life may take.
   ///
-  /// Default: 20 s.
+  /// Default: 20 s. Less than 1 ms counts as 1 ms.
   public var deadline: Duration
 
   /// Pings each `interval`, with `deadline` for an answer.

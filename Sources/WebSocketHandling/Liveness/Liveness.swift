@@ -21,9 +21,10 @@ struct Liveness: Sendable {
 
   /// Begins with a new connection.
   mutating func start(_ keepalive: Keepalive?, idleTimeout: Duration?, at now: Instant) {
-    // Without any time between them pings would never end.
-    self.keepalive = keepalive.map { Keepalive(interval: max($0.interval, .milliseconds(1)), deadline: $0.deadline) }
-    self.idleTimeout = idleTimeout
+    // Without any time between them pings, and verdicts that are put off, would never end.
+    let least = Duration.milliseconds(1)
+    self.keepalive = keepalive.map { Keepalive(interval: max($0.interval, least), deadline: max($0.deadline, least)) }
+    self.idleTimeout = idleTimeout.map { max($0, least) }
     nextPing = self.keepalive.map { now + $0.interval }
     unansweredSince = nil
     lastMessage = now
@@ -52,13 +53,16 @@ struct Liveness: Sendable {
 
   /// What is due at `now`.
   ///
-  /// - Parameter isPaused: this endpoint does not read, so that no sign of life could be seen.
+  /// - Parameter isPaused: this endpoint does not read, so that neither signs of life nor messages could be seen.
   mutating func act(at now: Instant, isPaused: Bool) -> Action {
     if let deathAt, deathAt <= now {
       guard isPaused else { return .dead }
       unansweredSince = now
     }
-    if let idleTimeout, lastMessage + idleTimeout <= now { return .idle }
+    if let idleTimeout, lastMessage + idleTimeout <= now {
+      guard isPaused else { return .idle }
+      lastMessage = now
+    }
     if let keepalive, let due = nextPing, due <= now {
       nextPing = now + keepalive.interval
       if unansweredSince == nil { unansweredSince = now }

@@ -19,10 +19,11 @@ public struct RoundTripTimes: Sendable, Hashable {
 
   /// The time that this part of the latest ``window`` times does not exceed, such as 0.99; nil before the first pong.
   ///
-  /// - Parameter part: 0 gives the shortest, 1 the longest time; others are brought into that range.
+  /// - Parameter part: 0 gives the shortest, 1 the longest time; others are brought into that range, what is no
+  ///   number to 0.
   public func percentile(_ part: Double) -> Duration? {
     guard !latest.isEmpty else { return nil }
-    let rank = (min(max(part, 0), 1) * Double(latest.count)).rounded(.up)
+    let rank = ((part > 0 ? min(part, 1) : 0) * Double(latest.count)).rounded(.up)
     return latest.sorted()[max(Int(rank), 1) - 1]
   }
 

@@ -200,9 +200,9 @@ struct SendQueue: ~Copyable, Sendable {
     return (messages - messageCount, waiting - completions.count)
   }
 
-  /// Takes back the frames of which no byte is encoded and returns their completions.
+  /// Takes back the frames of which no byte is encoded, but for our Close, and returns their completions.
   mutating func dropUnstarted() -> [Dropped] {
-    let dropped = waiting.removeAll()
+    let dropped = waiting.removeAll { $0.opcode != .close }
     for frame in dropped {
       cost -= frame.payload.count + messageOverhead
       messageCount -= 1

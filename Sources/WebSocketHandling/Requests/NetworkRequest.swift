@@ -30,7 +30,8 @@ public struct NetworkRequest: Sendable, Hashable {
   ///
   /// Default: nil, never.
   ///
-  /// Pings and pongs do not count.
+  /// Pings and pongs do not count. While this endpoint does not read, because messages wait for the application, the
+  /// connection is not idle. Less than 1 ms counts as 1 ms.
   public var idleTimeout: Duration?
 
   /// A request; nothing is checked before `connect`.
