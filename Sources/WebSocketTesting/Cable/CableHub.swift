@@ -127,9 +127,12 @@ final class CableHub: Sendable {
     let subscribed = channels[name]
     let begun = state.withLock { state -> (channel: LoopbackChannel, delay: Duration?)? in
       state.subscribeCount += 1
-      guard let client = state.clients[id], client.channels[identifier] == nil, subscribed != nil else { return nil }
+      // Not a copy of the client: each subscription would copy all that it has.
+      guard let connection = state.clients[id]?.connection, state.clients[id]?.channels[identifier] == nil,
+        subscribed != nil
+      else { return nil }
       let channel = LoopbackChannel(
-        name: name, identifier: identifier, parameters: parameters, connection: client.connection, hub: self)
+        name: name, identifier: identifier, parameters: parameters, connection: connection, hub: self)
       let delay: Duration?
       switch state.confirmations {
       case .missing: return nil
