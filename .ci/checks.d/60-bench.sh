@@ -52,3 +52,14 @@ for _ in $(seq 1200); do [[ -s $work/room ]] && break; sleep 0.05; done
 { yes || true; } | timeout 60 "$tool" connect "$(head -n 1 "$work/room")" >/dev/null 2>&1 & talker=$!
 trap 'kill ${server:-} ${room:-} ${talker:-} 2>/dev/null || true; rm -rf "$work"' EXIT
 expect 1 --scenario s1 "$(head -n 1 "$work/room")"
+
+# A message and a subscription of Action Cable cost about what its documentation says.
+modules=(CSystem WebSocketCore WebSocketTransport WebSocketHandling WebSocketServing WebSocketTesting ActionCable)
+mapfile -t objects < <(for module in "${modules[@]}"; do find ".build/release/$module.build" -name '*.o'; done)
+swiftc -O -swift-version 6 -warnings-as-errors -I .build/release/Modules \
+  -Xcc -fmodule-map-file=.build/release/CSystem.build/module.modulemap \
+  .ci/bench/cable/main.swift "${objects[@]}" -o "$work/cable"
+"$work/cable" serve >"$work/cable-url" 2>/dev/null & cable=$!
+trap 'kill ${server:-} ${room:-} ${talker:-} ${cable:-} 2>/dev/null || true; rm -rf "$work"' EXIT
+for _ in $(seq 1200); do [[ -s $work/cable-url ]] && break; sleep 0.05; done
+timeout 120 "$work/cable" "$(head -n 1 "$work/cable-url")" 2>/dev/null
