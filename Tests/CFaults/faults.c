@@ -25,6 +25,19 @@ void cfaults_arm(cfaults_call call, cfaults_side side, int number, int error) {
   atomic_store(&armed_call, call);
 }
 
+static atomic_int connects_early, accepts;
+
+void cfaults_connect_early(void) { atomic_store(&connects_early, 1); }
+
+// Connects to a listener on this machine; the descriptor stays open as long as the process.
+static void connect_to(int listener) {
+  struct sockaddr_storage address;
+  socklen_t length = sizeof address;
+  syscall(SYS_getsockname, listener, &address, &length);
+  int client = (int)syscall(SYS_socket, address.ss_family, SOCK_STREAM, 0);
+  syscall(SYS_connect, client, &address, length);
+}
+
 int cfaults_calls(cfaults_call call) { return atomic_load(&calls[call]); }
 
 static cfaults_side side_of(int descriptor) {
@@ -67,6 +80,7 @@ int connect(int descriptor, const struct sockaddr *address, socklen_t length) {
 
 int accept4(int descriptor, struct sockaddr *address, socklen_t *length, int flags);
 int accept4(int descriptor, struct sockaddr *address, socklen_t *length, int flags) {
+  atomic_fetch_add(&accepts, 1);
   int error = failure(cfaults_accept, side_of(descriptor));
   if (error) return failed(error);
   return remember((int)syscall(SYS_accept4, descriptor, address, length, flags), cfaults_accepted);
@@ -88,7 +102,16 @@ int epoll_ctl(int epoll, int operation, int descriptor, struct epoll_event *even
   socklen_t length = sizeof type;
   int is_stream = syscall(SYS_getsockopt, descriptor, SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_STREAM;
   int error = operation == EPOLL_CTL_ADD && is_stream ? failure(cfaults_epoll_add, side_of(descriptor)) : 0;
-  return error ? failed(error) : (int)syscall(SYS_epoll_ctl, epoll, operation, descriptor, event);
+  if (error) return failed(error);
+  int listens = 0;
+  int is_early = operation == EPOLL_CTL_ADD && is_stream &&
+                 syscall(SYS_getsockopt, descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && listens &&
+                 atomic_exchange(&connects_early, 0);
+  int before = atomic_load(&accepts);
+  if (is_early) connect_to(descriptor);
+  int status = (int)syscall(SYS_epoll_ctl, epoll, operation, descriptor, event);
+  while (is_early && atomic_load(&accepts) == before) usleep(100);
+  return status;
 }
 
 int setsockopt(int descriptor, int level, int name, const void *value, socklen_t length) {

@@ -154,6 +154,16 @@ struct FailingCallTests {
     }
   }
 
+  @Test func `a client that connects while the server starts is accepted, without another to follow it`() async {
+    await #expect(processExitsWith: .success) {
+      Life.bound()
+      cfaults_connect_early()
+      // Returns once the client was looked for.
+      let server = try LoopbackServer()
+      withExtendedLifetime(server) {}
+    }
+  }
+
   @Test func `while no connection can be accepted the server tries ten times a second, however many wait`() async {
     await #expect(processExitsWith: .success) {
       Life.bound()

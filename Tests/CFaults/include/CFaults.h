@@ -22,5 +22,9 @@ typedef enum { cfaults_opened, cfaults_accepted } cfaults_side;
 // A number of 0 fails none, -1 each.
 void cfaults_arm(cfaults_call call, cfaults_side side, int number, int error);
 
+// The next listener that a loop is to watch has a client before that, and the call that adds it returns once somebody has
+// tried to accept: the news comes before the caller knows that there is a watch.
+void cfaults_connect_early(void);
+
 // The calls since.
 int cfaults_calls(cfaults_call call);
