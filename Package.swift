@@ -57,43 +57,51 @@ let package = Package(
       swiftSettings: strict),
     tests("WebSocketCoreTests", ["WebSocketCore", "WebSocketTesting"]),
     .target(name: "CFaults", path: "Tests/CFaults"),
+    .target(
+      name: "TestSupport", dependencies: ["WebSocketTransport", "WebSocketHandling"], path: "Tests/TestSupport",
+      swiftSettings: strict),
     tests(
-      "EndToEndTests", ["CFaults", "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketTesting"]),
-    tests("HandlerContractTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketTesting"]),
+      "EndToEndTests",
+      ["CFaults", "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "TestSupport", "WebSocketTesting"]),
+    tests(
+      "HandlerContractTests",
+      ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "TestSupport", "WebSocketTesting"]),
     tests(
       "TLSTests",
       [
-        "CSystem", "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing", "WebSocketTesting",
+        "CSystem", "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing", "TestSupport",
+        "WebSocketTesting",
         "websocket",
       ]),
     tests(
       "WebSocketServingTests",
       ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing", "WebSocketTesting"]),
     tests(
-      "WebSocketHandlingTests", ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketTesting"]),
+      "WebSocketHandlingTests",
+      ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "TestSupport", "WebSocketTesting"]),
     tests(
       "StockQuotesTests",
       [
         "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing", "StockQuotes",
-        "WebSocketTesting",
+        "TestSupport", "WebSocketTesting",
       ]),
     tests(
       "WebSocketChatTests",
       ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketChat", "WebSocketTesting"]),
     tests(
       "ActionCableTests",
-      ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "ActionCable", "WebSocketTesting"]),
+      ["WebSocketCore", "WebSocketTransport", "WebSocketHandling", "ActionCable", "TestSupport", "WebSocketTesting"]),
     tests(
       "SupervisedChannelsTests",
       [
         "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing", "SupervisedChannels",
-        "WebSocketTesting",
+        "TestSupport", "WebSocketTesting",
       ]),
     tests(
       "StoreBridgeTests",
       [
         "WebSocketCore", "WebSocketTransport", "WebSocketHandling", "WebSocketServing", "ActionCable", "StoreBridge",
-        "WebSocketTesting",
+        "TestSupport", "WebSocketTesting",
       ]),
   ]
 )

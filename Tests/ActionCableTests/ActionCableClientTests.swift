@@ -6,6 +6,7 @@ import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
 
+import TestSupport
 @testable import ActionCable
 
 @Suite("The Action Cable client")

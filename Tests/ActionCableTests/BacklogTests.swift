@@ -3,6 +3,7 @@ import Foundation
 import Testing
 import WebSocketHandling
 import WebSocketTesting
+import TestSupport
 
 @Suite("A slow receiver")
 struct BacklogTests {

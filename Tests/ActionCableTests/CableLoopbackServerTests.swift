@@ -4,6 +4,7 @@ import Testing
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 @Suite("The Action Cable server in the process", .timeLimit(.minutes(5)))
 struct CableLoopbackServerTests {

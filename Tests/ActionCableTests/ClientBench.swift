@@ -5,25 +5,7 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
-
-/// A list that callbacks add to.
-final class SharedList<Element: Sendable>: Sendable {
-  private let elements = Lock<[Element]>([])
-
-  func append(_ element: Element) { elements.withLock { $0.append(element) } }
-
-  func take() -> [Element] {
-    elements.withLock { elements in
-      defer { elements = [] }
-      return elements
-    }
-  }
-}
-
-struct SilentLogger: Logger {
-  func isEnabled(_ level: LogLevel) -> Bool { false }
-  func log(file: String, function: String, line: Int, logLevel: LogLevel, _ message: @autoclosure () -> Any) {}
-}
+import TestSupport
 
 /// A client over a handler in a manual environment, and the server's end of its connections.
 final class ClientBench {

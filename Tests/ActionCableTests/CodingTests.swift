@@ -3,6 +3,7 @@ import Foundation
 import Testing
 import WebSocketHandling
 import WebSocketTesting
+import TestSupport
 
 private struct MyObject: Codable, Sendable, Equatable {
   let senderId: Int

@@ -5,6 +5,7 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 @Suite("Addresses, ports and the Host header (RFC 6455 §3, §4.1)", .timeLimit(.minutes(5)))
 struct AddressTests {
@@ -20,18 +21,11 @@ struct AddressTests {
       ("HTTP://name.example:8080/", "name.example 8080", "name.example:8080"),
     ])
   func host(url: String, question: String, host: String) async throws {
-    let requests = Recorder<String>()
-    let server = try recordingServer(requests)
-    let resolver = FixedResolver([.literal(host: "127.0.0.1", port: server.port)])
-    let handler = makeHandler(environment: resolver.environment)
-    try await handler.connect(request: request(try #require(URL(string: url))))
-    try await handler.disconnect()
-    #expect(resolver.questions.values == [question])
-    #expect(hostLines(requests) == ["Host: \(host)"])
+    try await expect(url, asks: question, names: host)
   }
 
   @Test func `R23: a Host header of the caller's replaces ours`() async throws {
-    let requests = Recorder<String>()
+    let requests = SharedList<String>()
     let server = try recordingServer(requests)
     let handler = makeHandler()
     try await handler.connect(request: request(server) { $0.headers["Host"] = "behind.example" })
@@ -43,7 +37,7 @@ struct AddressTests {
     "R28: an IPv6 literal is connected to without its brackets and named with them",
     .enabled(if: hasIPv6, "this machine has no IPv6 loopback"))
   func literal() async throws {
-    let requests = Recorder<String>()
+    let requests = SharedList<String>()
     let server = try recordingServer(requests, host: "::1")
     let handler = makeHandler()
     try await handler.connect(request: request(server))
@@ -59,13 +53,18 @@ struct AddressTests {
       ("ws://[fe80::1%25eth0]/", "fe80::1%eth0 80", "[fe80::1]"),
     ])
   func literal(url: String, question: String, host: String) async throws {
-    let requests = Recorder<String>()
+    try await expect(url, asks: question, names: host)
+  }
+
+  /// Connects, and looks at what the resolver was asked and which host the request named.
+  private func expect(_ url: String, asks question: String, names host: String) async throws {
+    let requests = SharedList<String>()
     let server = try recordingServer(requests)
     let resolver = FixedResolver([.literal(host: "127.0.0.1", port: server.port)])
     let handler = makeHandler(environment: resolver.environment)
     try await handler.connect(request: request(try #require(URL(string: url))))
     try await handler.disconnect()
-    #expect(resolver.questions.values == [question])
+    #expect(resolver.questions.all == [question])
     #expect(hostLines(requests) == ["Host: \(host)"])
   }
 
@@ -82,7 +81,7 @@ struct AddressTests {
   }
 
   @Test func `R31: an address that refuses is passed over`() async throws {
-    let requests = Recorder<String>()
+    let requests = SharedList<String>()
     let server = try recordingServer(requests)
     let refusing = try RefusingPort()
     let resolver = FixedResolver([
@@ -92,11 +91,11 @@ struct AddressTests {
     let handler = makeHandler(environment: resolver.environment)
     try await handler.connect(request: request(try #require(URL(string: "ws://name.example/"))))
     try await handler.disconnect()
-    #expect(requests.values.count == 1)
+    #expect(requests.all.count == 1)
   }
 
   @Test func `R31: an address that does not answer costs its head start only`() async throws {
-    let requests = Recorder<String>()
+    let requests = SharedList<String>()
     let server = try recordingServer(requests)
     let silent = try SilentPort()
     let resolver = FixedResolver([
@@ -107,7 +106,7 @@ struct AddressTests {
     // Without a race the kernel's own patience, two minutes, would go by first.
     try await handler.connect(request: NetworkRequest(url: url, connectTimeout: .seconds(100)))
     try await handler.disconnect()
-    #expect(requests.values.count == 1)
+    #expect(requests.all.count == 1)
   }
 
   @Test func `RFC 8305 §4: the families take turns`() throws {
@@ -136,7 +135,7 @@ struct AddressTests {
     #expect(["127.0.0.1:\(refusing.port)", "127.0.0.2:\(refusing.port)"].contains(address))
   }
 
-  private func recordingServer(_ requests: Recorder<String>, host: String = "127.0.0.1") throws -> ScriptedServer {
+  private func recordingServer(_ requests: SharedList<String>, host: String = "127.0.0.1") throws -> ScriptedServer {
     try ScriptedServer(host: host) { connection in
       let request = try connection.readRequest()
       requests.append(request)
@@ -145,8 +144,8 @@ struct AddressTests {
     }
   }
 
-  private func hostLines(_ requests: Recorder<String>) -> [String] {
-    requests.values.joined().components(separatedBy: "\r\n").filter { $0.lowercased().hasPrefix("host:") }
+  private func hostLines(_ requests: SharedList<String>) -> [String] {
+    requests.all.joined().components(separatedBy: "\r\n").filter { $0.lowercased().hasPrefix("host:") }
   }
 }
 

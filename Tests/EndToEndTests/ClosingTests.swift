@@ -3,6 +3,7 @@ import Testing
 import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
+import TestSupport
 
 @Suite("Closing over TCP (RFC 6455 §7)", .timeLimit(.minutes(5)))
 struct ClosingTests {
@@ -55,7 +56,7 @@ struct ClosingTests {
       ([0x82, 0x7F, 0x7F, 255, 255, 255, 255, 255, 255, 255], 1009),
     ] as [([UInt8], UInt16)])
   func violation(bytes: [UInt8], code: UInt16) async throws {
-    let seen = Recorder<[UInt8]>()
+    let seen = SharedList<[UInt8]>()
     let server = try ScriptedServer { connection in
       try connection.open(with: bytes)
       seen.append(Array(try connection.readFrame().payload.prefix(2)))
@@ -70,7 +71,7 @@ struct ClosingTests {
     #expect(record.code == CloseCode(code))
     #expect(record.violation?.closeCode == CloseCode(code))
     #expect(!record.isClean)
-    #expect(seen.values == [[UInt8(code >> 8), UInt8(code & 255)]])
+    #expect(seen.all == [[UInt8(code >> 8), UInt8(code & 255)]])
   }
 
   @Test func `R68: a second connect fails, the first is unaffected, and connect works again after the end`()

@@ -3,6 +3,7 @@ import Testing
 import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
+import TestSupport
 
 @Suite("Servers that misbehave", .timeLimit(.minutes(5)))
 struct FaultyServerTests {

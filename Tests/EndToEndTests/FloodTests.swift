@@ -5,6 +5,7 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 @Suite("Floods over TCP", .timeLimit(.minutes(5)))
 struct FloodTests {

@@ -3,6 +3,7 @@ import Testing
 import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
+import TestSupport
 
 @Suite("Opening handshake over TCP (RFC 6455 §4.1)", .timeLimit(.minutes(5)))
 struct HandshakeFaultTests {
@@ -78,13 +79,13 @@ struct HandshakeFaultTests {
   @Test func `R67: disconnect while connecting cancels connect, then succeeds`() async throws {
     let server = try ScriptedServer { connection in connection.waitForEnd() }
     let handler = makeHandler()
-    let order = Recorder<String>()
+    let order = SharedList<String>()
     handler.connect(request: request(server)) {
       order.append("connect \($0.failure.map(String.init(describing:)) ?? "ok")")
     }
     try await handler.disconnect()
     order.append("disconnect ok")
-    #expect(order.values == ["connect cancelled", "disconnect ok"])
+    #expect(order.all == ["connect cancelled", "disconnect ok"])
   }
 
   @Test(
@@ -101,7 +102,7 @@ struct HandshakeFaultTests {
   }
 
   @Test func `R24, R29: path, query and credentials travel as the URL holds them`() async throws {
-    let seen = Recorder<String>()
+    let seen = SharedList<String>()
     let server = try ScriptedServer { connection in
       let request = try connection.readRequest()
       seen.append(request)
@@ -111,7 +112,7 @@ struct HandshakeFaultTests {
     let url = try #require(URL(string: "ws://me:a%40b@127.0.0.1:\(server.port)/a?b=c%20d&e"))
     let handler = makeHandler()
     try await handler.connect(request: request(url))
-    let lines = seen.values.joined().components(separatedBy: "\r\n")
+    let lines = seen.all.joined().components(separatedBy: "\r\n")
     #expect(lines.first == "GET /a?b=c%20d&e HTTP/1.1")
     #expect(lines.contains("Host: 127.0.0.1:\(server.port)"))
     #expect(lines.contains("Authorization: Basic bWU6YUBi"))

@@ -3,6 +3,7 @@ import Testing
 import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
+import TestSupport
 
 @Suite("Nothing is left behind", .timeLimit(.minutes(5)))
 struct LeakTests {

@@ -3,6 +3,7 @@ import Testing
 import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
+import TestSupport
 
 @Suite("Life cycle over TCP", .timeLimit(.minutes(5)))
 struct LifeCycleTests {
@@ -34,11 +35,11 @@ struct LifeCycleTests {
     }
     let handler = makeHandler()
     try await handler.connect(request: request(server))
-    let received = Recorder<String>()
+    let received = SharedList<String>()
     let (ends, feed) = AsyncStream.makeStream(of: Failure?.self)
     @Sendable func take(_ text: String?) {
       received.append(text ?? "none")
-      if received.values.count == 1 { handler.disconnect { feed.yield($0.failure) } }
+      if received.all.count == 1 { handler.disconnect { feed.yield($0.failure) } }
     }
     @Sendable func receive() {
       handler.receive { (result: Result<WebSocketMessage, Failure>) in
@@ -52,8 +53,8 @@ struct LifeCycleTests {
     var iterator = ends.makeAsyncIterator()
     let end = await iterator.next()
     #expect(end == .some(nil))
-    #expect(!received.values.isEmpty)
-    #expect(received.values == Array(["1", "2", "3"].prefix(received.values.count)))
+    #expect(!received.all.isEmpty)
+    #expect(received.all == Array(["1", "2", "3"].prefix(received.all.count)))
     #expect(server.failures == [])
   }
 
@@ -90,14 +91,14 @@ struct LifeCycleTests {
       try connection.open(with: Frame(.ping).encoded())
       try connection.echo()
     }
-    let calls = Recorder<Place>()
+    let calls = SharedList<Place>()
     let (answered, feed) = AsyncStream.makeStream(of: Void.self)
-    let kept = Recorder<DefaultWebSocketHandler>()
+    let kept = SharedList<DefaultWebSocketHandler>()
     @Sendable func enter(_ place: Place) {
-      let isFirst = !calls.values.contains(place)
+      let isFirst = !calls.all.contains(place)
       calls.append(place)
       if place == chosen, isFirst {
-        for handler in kept.values {
+        for handler in kept.all {
           for _ in 0..<2 { handler.disconnect { _ in enter(.disconnect) } }
         }
       }
@@ -119,12 +120,12 @@ struct LifeCycleTests {
       expected.append(.disconnect)
     }
     var iterator = answered.makeAsyncIterator()
-    while calls.values.filter({ $0 != .control || chosen == .control }).count < expected.count {
+    while calls.all.filter({ $0 != .control || chosen == .control }).count < expected.count {
       await iterator.next()
     }
     // Callbacks are in order: what would be answered twice would be answered before this.
     _ = await failure { () throws(Failure) in try await handler.disconnect() }
-    let counted = calls.values.filter { $0 != .control || chosen == .control }
+    let counted = calls.all.filter { $0 != .control || chosen == .control }
     #expect(counted.map(\.rawValue).sorted() == expected.map(\.rawValue).sorted())
     handler.onMessage(nil)
   }

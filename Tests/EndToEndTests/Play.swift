@@ -1,6 +1,7 @@
 import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
+import TestSupport
 
 /// What came of bytes that a server sent behind its handshake's answer and ended its stream after.
 struct Play: Hashable {
@@ -26,7 +27,7 @@ struct Play: Hashable {
       connection.finish()
       while true { feed.yield(try connection.readFrame()) }
     }
-    let controls = Recorder<ControlFrameEvent>()
+    let controls = SharedList<ControlFrameEvent>()
     let handler = makeHandler(logger: logger) {
       $0.limits = limits
       $0.onControlFrame = { controls.append($0) }
@@ -41,7 +42,7 @@ struct Play: Hashable {
       }
     }
     for await answer in answers { play.answers.append(answer) }
-    play.controls = controls.values
+    play.controls = controls.all
     return play
   }
 }

@@ -3,6 +3,7 @@ import Testing
 import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
+import TestSupport
 
 @Suite("Receiving over TCP (RFC 6455 §5)", .timeLimit(.minutes(5)))
 struct ReceivingTests {
@@ -164,7 +165,7 @@ struct ReceivingTests {
       try connection.send(answers.flatMap { $0.encoded() })
       try connection.echo()
     }
-    let order = Recorder<String>()
+    let order = SharedList<String>()
     let handler = makeHandler()
     try await handler.connect(request: request(server))
     let (received, feed) = AsyncStream.makeStream(of: Void.self)
@@ -181,7 +182,7 @@ struct ReceivingTests {
     var iterator = received.makeAsyncIterator()
     for _ in 1...2 { await iterator.next() }
     let message = { (text: String) in "\(Result<WebSocketMessage, Failure>.success(.text(text)))" }
-    #expect(order.values == [message("unasked"), "ping 1", "ping 2", message("answered")])
+    #expect(order.all == [message("unasked"), "ping 1", "ping 2", message("answered")])
     try await handler.disconnect()
     #expect(server.failures == [])
   }
@@ -192,7 +193,7 @@ struct ReceivingTests {
     let payloads = [0, 1, 2, 124, 125].map { length in
       (0..<length).map { _ in UInt8.random(in: 0...255, using: &generator) }
     }
-    let heard = Recorder<ControlFrameEvent>()
+    let heard = SharedList<ControlFrameEvent>()
     let server = try ScriptedServer { connection in
       try connection.open()
       for payload in payloads {
@@ -206,7 +207,7 @@ struct ReceivingTests {
     try await handler.connect(request: request(server))
     let end = await failure { () throws(Failure) in _ = try await handler.receive(WebSocketMessage.self) }
     #expect(end == .closedByPeer(.normalClosure))
-    #expect(heard.values == payloads.map { .ping($0) })
+    #expect(heard.all == payloads.map { .ping($0) })
     #expect(server.failures == [])
   }
 

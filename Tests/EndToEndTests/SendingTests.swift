@@ -4,15 +4,16 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 @Suite("Sending over TCP (RFC 6455 §5.3, §6.1)", .timeLimit(.minutes(5)))
 struct SendingTests {
   @Test func `R53: every frame of the client's is masked with a fresh key`() async throws {
-    let seen = Recorder<(frame: Frame, key: MaskingKey)>()
+    let seen = SharedList<(frame: Frame, key: MaskingKey)>()
     let server = try ScriptedServer { connection in
       try connection.open()
       for _ in 0..<3 { seen.append(try connection.readMaskedFrame()) }
-      let ping = seen.values[2].frame
+      let ping = seen.all[2].frame
       try connection.send(Frame(.pong, ping.payload).encoded() + Frame(.ping).encoded())
       for _ in 0..<2 { seen.append(try connection.readMaskedFrame()) }
       try connection.send(Frame.close(1000).encoded())
@@ -23,10 +24,10 @@ struct SendingTests {
     try await handler.send(message: WebSocketMessage.text(""))
     _ = try await handler.ping()
     try await handler.disconnect()
-    let frames = seen.values.map(\.frame)
+    let frames = seen.all.map(\.frame)
     #expect(frames.map(\.opcode) == [.text, .text, .ping, .pong, .close])
     #expect(frames.map(\.payload) == [[97], [], frames[2].payload, [], [0x03, 0xE8]])
-    #expect(Set(seen.values.map(\.key)).count == 5)
+    #expect(Set(seen.all.map(\.key)).count == 5)
     #expect(server.failures == [])
   }
 
@@ -72,7 +73,7 @@ struct SendingTests {
   }
 
   @Test func `R54: handshake keys are 16 random bytes`() async throws {
-    let keys = Recorder<[UInt8]>()
+    let keys = SharedList<[UInt8]>()
     let server = try ScriptedServer { connection in
       let request = try connection.readRequest()
       let field = "Sec-WebSocket-Key: "
@@ -86,9 +87,9 @@ struct SendingTests {
       try await handler.connect(request: request(server))
       try await handler.disconnect()
     }
-    #expect(keys.values.map(\.count) == Array(repeating: 16, count: 100))
-    #expect(Set(keys.values).count == 100)
-    #expect(Set(keys.values.joined()).count > 200)
+    #expect(keys.all.map(\.count) == Array(repeating: 16, count: 100))
+    #expect(Set(keys.all).count == 100)
+    #expect(Set(keys.all.joined()).count > 200)
     #expect(server.failures == [])
   }
 
@@ -102,7 +103,7 @@ struct SendingTests {
     }
     let handler = makeHandler { $0.sendQueueLimit = 64 << 20 }
     try await handler.connect(request: request(server))
-    let results = Recorder<(call: Int, failure: Failure?)>()
+    let results = SharedList<(call: Int, failure: Failure?)>()
     let (answered, feed) = AsyncStream.makeStream(of: Void.self)
     // More than the kernel's buffers hold on the way to a peer that does not read.
     let message = WebSocketMessage.binary(Data(count: 512 << 10))
@@ -123,12 +124,12 @@ struct SendingTests {
     // Callbacks are in order: what would be answered twice would be answered before this.
     let end = await failure { () throws(Failure) in try await handler.disconnect() }
     #expect(end == .connectionFailed("WebSocket is not connected"))
-    #expect(results.values.map(\.call).sorted() == Array(0..<calls))
-    let failures = results.values.compactMap(\.failure)
+    #expect(results.all.map(\.call).sorted() == Array(0..<calls))
+    let failures = results.all.compactMap(\.failure)
     let record = CloseRecord(code: .abnormalClosure, initiator: .peer, isClean: false, transportEnd: .reset)
     #expect(!failures.isEmpty)
     #expect(Set(failures) == [.closed(record)])
-    #expect(results.values.last { $0.call == calls - 1 }?.failure != nil)
+    #expect(results.all.last { $0.call == calls - 1 }?.failure != nil)
   }
 
   @Test func `R119: 100,000 messages are sent and answered in the order of the calls`() async throws {
@@ -143,7 +144,7 @@ struct SendingTests {
     }
     let handler = makeHandler()
     try await handler.connect(request: request(server))
-    let answers = Recorder<Int>()
+    let answers = SharedList<Int>()
     await withCheckedContinuation { continuation in
       for number in 0..<count {
         handler.send(message: WebSocketMessage.text("\(number)")) { result in
@@ -152,7 +153,7 @@ struct SendingTests {
         }
       }
     }
-    #expect(answers.values == Array(0..<count))
+    #expect(answers.all == Array(0..<count))
     try await handler.disconnect()
     #expect(server.failures == [])
   }
@@ -166,7 +167,7 @@ struct SendingTests {
     }
     let handler = makeHandler()
     try await handler.connect(request: request(server))
-    let received = Recorder<Int>()
+    let received = SharedList<Int>()
     @Sendable func receive(_ done: @escaping @Sendable () -> Void) {
       handler.receive { (result: Result<WebSocketMessage, Failure>) in
         guard case .success(.text(let text)) = result, let number = Int(text) else { return done() }
@@ -175,7 +176,7 @@ struct SendingTests {
       }
     }
     await withCheckedContinuation { continuation in receive { continuation.resume() } }
-    #expect(received.values == Array(0..<count))
+    #expect(received.all == Array(0..<count))
     try await handler.disconnect()
     #expect(server.failures == [])
   }

@@ -4,13 +4,9 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 typealias Failure = EngineError.WebSocketError
-
-/// A logger that says nothing.
-struct SilentLogger: Logger {
-  func log(file: String, function: String, line: Int, logLevel: LogLevel, _ message: @autoclosure () -> Any) {}
-}
 
 func makeHandler(
   logger: any Logger = SilentLogger(), environment: Environment = .system,
@@ -30,16 +26,6 @@ func request(_ url: URL, _ change: (inout NetworkRequest) -> Void = { _ in }) ->
   var request = NetworkRequest(url: url, connectTimeout: .seconds(240), closeTimeout: .seconds(240))
   change(&request)
   return request
-}
-
-/// The error that an operation ends with; nil where it succeeds.
-func failure(_ body: () async throws(Failure) -> Void) async -> Failure? {
-  do throws(Failure) {
-    try await body()
-    return nil
-  } catch {
-    return error
-  }
 }
 
 /// How a script cuts what it sends: the result must be the same each time.
@@ -87,7 +73,7 @@ extension ScriptedConnection {
 struct FixedResolver: Resolver {
   let addresses: [SocketAddress]
   /// What was asked for: host, a space, port.
-  let questions = Recorder<String>()
+  let questions = SharedList<String>()
 
   init(_ addresses: [SocketAddress?]) { self.addresses = addresses.compactMap(\.self) }
 

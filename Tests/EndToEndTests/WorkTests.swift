@@ -4,6 +4,7 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 /// Work is measured as the processor time of one thread and compared with itself, so that a slow machine changes
 /// nothing.

@@ -4,6 +4,7 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 /// The numbered promises of a handler, first half: completions, callbacks, messages, the receive buffer.
 @Suite("The contract, 1 to 4")

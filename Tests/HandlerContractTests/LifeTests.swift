@@ -4,6 +4,7 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 /// Where a handler stands in its life.
 enum Stage: CaseIterable {

@@ -3,18 +3,19 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 @Suite("The tap and the counters of a handler")
 struct ObservingTests {
   /// A client and everything that its tap heard.
   private struct Watched {
     let client: Client
-    private let heard = SharedList()
+    private let heard = SharedList<HandlerEvent>()
 
     init(_ place: Place, _ change: (inout HandlerConfiguration) -> Void = { _ in }) {
       let heard = heard
       client = Client(place) { configuration in
-        configuration.onEvent = { heard.add($0) }
+        configuration.onEvent = { heard.append($0) }
         change(&configuration)
       }
     }
@@ -22,17 +23,6 @@ struct ObservingTests {
     func take() -> [HandlerEvent] {
       client.manual.settle()
       return heard.take()
-    }
-  }
-
-  private final class SharedList: Sendable {
-    private let events = Lock<[HandlerEvent]>([])
-    func add(_ event: HandlerEvent) { events.withLock { $0.append(event) } }
-    func take() -> [HandlerEvent] {
-      events.withLock { events in
-        defer { events = [] }
-        return events
-      }
     }
   }
 

@@ -179,8 +179,3 @@ extension ManualEnvironment {
   /// Whether the client has closed every connection and given up every attempt.
   var everythingIsClosed: Bool { pendingDials == 0 && connections.allSatisfy { $0.clientHasClosed } }
 }
-
-/// A logger that says nothing.
-struct SilentLogger: Logger {
-  func log(file: String, function: String, line: Int, logLevel: LogLevel, _ message: @autoclosure () -> Any) {}
-}

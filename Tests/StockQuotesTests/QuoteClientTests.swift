@@ -6,6 +6,7 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 @testable import StockQuotes
 

@@ -3,6 +3,7 @@ import StoreBridge
 import Testing
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 @Suite("From messages to actions")
 struct BridgeTests {

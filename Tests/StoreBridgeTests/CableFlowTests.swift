@@ -5,6 +5,7 @@ import StoreBridge
 import Testing
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 private struct Numbered: Decodable {
   var number: Int

@@ -5,6 +5,7 @@ import Testing
 import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
+import TestSupport
 
 /// Texts as they are.
 private struct TextMapper: OutputMapping {

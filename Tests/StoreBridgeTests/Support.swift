@@ -3,22 +3,7 @@ import StoreBridge
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
-
-/// A list that callbacks add to.
-final class SharedList<Element: Sendable>: Sendable {
-  private let elements = Lock<[Element]>([])
-
-  func append(_ element: Element) { elements.withLock { $0.append(element) } }
-
-  var all: [Element] { elements.withLock { $0 } }
-
-  func take() -> [Element] {
-    elements.withLock { elements in
-      defer { elements = [] }
-      return elements
-    }
-  }
-}
+import TestSupport
 
 /// Tells whether an object is still there.
 final class Weak<Object: AnyObject & Sendable>: Sendable {
@@ -32,11 +17,6 @@ final class Weak<Object: AnyObject & Sendable>: Sendable {
     get { reference.withLock { $0.object } }
     set { reference.withLock { $0.object = newValue } }
   }
-}
-
-/// A logger that says nothing.
-struct SilentLogger: Logger {
-  func log(file: String, function: String, line: Int, logLevel: LogLevel, _ message: @autoclosure () -> Any) {}
 }
 
 extension CableConfiguration {

@@ -6,6 +6,7 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 /// A supervisor whose channels are WebSockets in a manual environment.
 private final class SocketBench: Sendable {

@@ -1,6 +1,7 @@
 import SupervisedChannels
 import Testing
 import WebSocketTesting
+import TestSupport
 
 @Suite("What the desired set opens, keeps, feeds and closes")
 struct ReconcileTests {

@@ -2,6 +2,7 @@ import SupervisedChannels
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 typealias Failure = EngineError.WebSocketError
 
@@ -13,22 +14,6 @@ enum Said: Sendable, Hashable {
   case cancelled(String)
   case action(String)
   case ended(String, restartAfter: Duration?)
-}
-
-/// A list that callbacks add to.
-final class SharedList<Element: Sendable>: Sendable {
-  private let elements = Lock<[Element]>([])
-
-  func append(_ element: Element) { elements.withLock { $0.append(element) } }
-
-  var all: [Element] { elements.withLock { $0 } }
-
-  func take() -> [Element] {
-    elements.withLock { elements in
-      defer { elements = [] }
-      return elements
-    }
-  }
 }
 
 /// A supervisor in a manual environment, and everything that its channels hear.
@@ -117,9 +102,4 @@ final class Bench: Sendable {
         cancel: { list.append(.cancelled(name)) })
     }
   }
-}
-
-/// A logger that says nothing.
-struct SilentLogger: Logger {
-  func log(file: String, function: String, line: Int, logLevel: LogLevel, _ message: @autoclosure () -> Any) {}
 }

@@ -6,6 +6,7 @@ import WebSocketHandling
 import WebSocketServing
 import WebSocketTesting
 
+import TestSupport
 @testable import WebSocketTransport
 
 @Suite("The TLS handshake", certificatesExist, .timeLimit(.minutes(5)))
@@ -67,7 +68,7 @@ struct HandshakeTests {
       await failure { () throws(Failure) in try await handler.connect(request: request) }
         .map { $0 == .tls(.wrongApplicationProtocol("h2")) || $0 == .tls(.wrongApplicationProtocol(nil)) } == true)
     for await _ in reader.ends { break }
-    #expect(reader.read.values == [])
+    #expect(reader.read.all == [])
     listener.close()
   }
 
@@ -85,7 +86,7 @@ struct HandshakeTests {
 
   @Test("a server that demands a certificate", arguments: bothVersions)
   func clientCertificate(version: TLSConfiguration.Version) async throws {
-    let seen = Recorder<String?>()
+    let seen = SharedList<String?>()
     let files = try Certificates.shared.get()
     var configuration = TLSServerConfiguration(identity: files.identity("good"))
     configuration.clientTrust = files.authority
@@ -101,7 +102,7 @@ struct HandshakeTests {
         == .tls(.clientCertificateRefused))
     #expect(server.handshakeCount == 0)
     #expect(try await connectFailure(to: server) { $0.identity = files.identity("client") } == nil)
-    #expect(seen.values == ["CN=tests"])
+    #expect(seen.all == ["CN=tests"])
   }
 
   @Test func `a private key may be encrypted; a wrong passphrase or none is told`() async throws {
@@ -169,10 +170,10 @@ struct HandshakeTests {
   @Test func `R67: disconnect during the TLS handshake cancels connect, then succeeds`() async throws {
     let server = try ScriptedServer { connection in connection.waitForEnd() }
     let handler = try makeHandler()
-    let order = Recorder<String>()
+    let order = SharedList<String>()
     try handler.connect(request: request(port: server.port)) { order.append("\($0)") }
     try await handler.disconnect()
-    #expect(order.values == ["failure(cancelled)"])
+    #expect(order.all == ["failure(cancelled)"])
   }
 
   @Test(
@@ -268,7 +269,7 @@ private nonisolated(unsafe) let h2: UnsafePointer<UInt8> = {
 
 /// Reads whatever comes until the end.
 private final class Reader: TransportHandler {
-  let read = Recorder<Int>()
+  let read = SharedList<Int>()
   let ends: AsyncStream<TransportEnd>
   private let feed: AsyncStream<TransportEnd>.Continuation
 

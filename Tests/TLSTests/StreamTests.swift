@@ -5,6 +5,7 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 @Suite("Messages over TLS", certificatesExist, .timeLimit(.minutes(5)))
 struct StreamTests {

@@ -4,13 +4,9 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 typealias Failure = EngineError.WebSocketError
-
-/// A logger that says nothing.
-struct SilentLogger: Logger {
-  func log(file: String, function: String, line: Int, logLevel: LogLevel, _ message: @autoclosure () -> Any) {}
-}
 
 /// Resolves every name to 127.0.0.1.
 struct LoopbackResolver: Resolver {
@@ -50,16 +46,6 @@ func request(
   return request
 }
 
-/// The error that an operation ends with; nil where it succeeds.
-func failure(_ body: () async throws(Failure) -> Void) async -> Failure? {
-  do throws(Failure) {
-    try await body()
-    return nil
-  } catch {
-    return error
-  }
-}
-
 /// How a connect to the server ends; one that succeeds is closed again.
 func connectFailure(
   to server: LoopbackServer, host: String = "127.0.0.1", _ change: (inout TLSConfiguration) -> Void = { _ in }
@@ -73,13 +59,4 @@ func connectFailure(_ handler: DefaultWebSocketHandler, _ request: NetworkReques
     try await handler.connect(request: request)
     try await handler.disconnect()
   }
-}
-
-/// Collects values from any thread.
-final class Recorder<Value: Sendable>: Sendable {
-  private let collected = Lock<[Value]>([])
-
-  func append(_ value: Value) { collected.withLock { $0.append(value) } }
-
-  var values: [Value] { collected.withLock { $0 } }
 }

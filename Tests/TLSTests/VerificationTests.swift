@@ -4,6 +4,7 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 /// The openssl tool makes the certificates.
 let certificatesExist = ConditionTrait.enabled(
@@ -139,7 +140,7 @@ struct VerificationTests {
 
   @Test func `the hook sees chain and verdict, and its answer decides`() async throws {
     let server = try server("alone")
-    let seen = Recorder<TLSConfiguration.Evidence>()
+    let seen = SharedList<TLSConfiguration.Evidence>()
     let result = try await connectFailure(to: server) {
       $0.verify = { evidence, complete in
         seen.append(evidence)
@@ -148,9 +149,9 @@ struct VerificationTests {
       }
     }
     #expect(result == nil)
-    #expect(seen.values.map(\.host) == ["127.0.0.1"])
-    #expect(seen.values.map(\.verdict) == [.selfSigned])
-    #expect(seen.values.map { $0.chain.map(\.subject) } == [["CN=alone"]])
+    #expect(seen.all.map(\.host) == ["127.0.0.1"])
+    #expect(seen.all.map(\.verdict) == [.selfSigned])
+    #expect(seen.all.map { $0.chain.map(\.subject) } == [["CN=alone"]])
   }
 
   @Test(
@@ -158,7 +159,7 @@ struct VerificationTests {
     arguments: [TLSConfiguration.Version.v1_2, .v1_3])
   func resumedVerdict(version: TLSConfiguration.Version) async throws {
     let server = try server("alone") { $0.maximumVersion = version }
-    let seen = Recorder<TLSFailure?>()
+    let seen = SharedList<TLSFailure?>()
     let handler = try makeHandler {
       $0.verify = { evidence, complete in
         seen.append(evidence.verdict)
@@ -173,12 +174,12 @@ struct VerificationTests {
       #expect(handler.handshake?.tls?.isResumed == isResumed)
       try await handler.disconnect()
     }
-    #expect(seen.values == [.selfSigned, .selfSigned, .selfSigned])
+    #expect(seen.all == [.selfSigned, .selfSigned, .selfSigned])
   }
 
   @Test func `a hook that refuses, and one that is asked about a good certificate`() async throws {
     let server = try server()
-    let seen = Recorder<TLSFailure?>()
+    let seen = SharedList<TLSFailure?>()
     let result = try await connectFailure(to: server) {
       $0.verify = { evidence, complete in
         seen.append(evidence.verdict)
@@ -186,7 +187,7 @@ struct VerificationTests {
       }
     }
     #expect(result == .tls(.refusedByCaller))
-    #expect(seen.values == [nil])
+    #expect(seen.all == [nil])
     #expect(server.handshakeCount == 0)
   }
 
@@ -194,20 +195,20 @@ struct VerificationTests {
     let server = try server()
     let (asked, feed) = AsyncStream.makeStream(of: (@Sendable (Bool) -> Void).self)
     let handler = try makeHandler { $0.verify = { _, complete in feed.yield(complete) } }
-    let order = Recorder<String>()
+    let order = SharedList<String>()
     try handler.connect(request: request(port: server.port)) { order.append("\($0)") }
     var answers = asked.makeAsyncIterator()
     let answer = try #require(await answers.next())
     try await handler.disconnect()
     answer(true)
     answer(false)
-    #expect(order.values == ["failure(cancelled)"])
+    #expect(order.all == ["failure(cancelled)"])
     #expect(server.handshakeCount == 0)
   }
 
   @Test func `a hook that never answers ends in the connect time-out`() async throws {
     let server = try server()
-    let kept = Recorder<@Sendable (Bool) -> Void>()
+    let kept = SharedList<@Sendable (Bool) -> Void>()
     let handler = try makeHandler { $0.verify = { _, complete in kept.append(complete) } }
     let request = try request(port: server.port) { $0.connectTimeout = .milliseconds(500) }
     #expect(

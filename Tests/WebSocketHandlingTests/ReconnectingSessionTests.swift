@@ -4,6 +4,7 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 @Suite("The reconnecting session")
 struct ReconnectingSessionTests {

@@ -3,6 +3,7 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 @Suite("The reconnecting session under faults that users reported")
 struct SessionFaultTests {

@@ -2,6 +2,7 @@ import Testing
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 @Suite("The reconnecting session on sockets", .timeLimit(.minutes(5)))
 struct SessionSocketTests {

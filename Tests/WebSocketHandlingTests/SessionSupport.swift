@@ -3,6 +3,7 @@ import WebSocketCore
 import WebSocketHandling
 import WebSocketTesting
 import WebSocketTransport
+import TestSupport
 
 typealias Failure = EngineError.WebSocketError
 
@@ -112,25 +113,6 @@ final class Bench: Sendable {
     manual.settle()
     return manual.pendingDials == 0 && manual.connections.allSatisfy { $0.clientHasClosed } && !manual.hasTimers
   }
-}
-
-/// A list that callbacks add to.
-final class SharedList<Element: Sendable>: Sendable {
-  private let elements = Lock<[Element]>([])
-
-  func append(_ element: Element) { elements.withLock { $0.append(element) } }
-
-  func take() -> [Element] {
-    elements.withLock { elements in
-      defer { elements = [] }
-      return elements
-    }
-  }
-}
-
-/// A logger that says nothing.
-struct SilentLogger: Logger {
-  func log(file: String, function: String, line: Int, logLevel: LogLevel, _ message: @autoclosure () -> Any) {}
 }
 
 extension ReconnectPolicy {
