@@ -163,24 +163,23 @@ struct EchoTests {
     try await client.disconnect()
     var iterator = ends.makeAsyncIterator()
     await iterator.next()
-    install(Witness(feed), on: try #require(held.withLock { $0.take() }), feed)
+    let connection = try #require(held.withLock { $0.take() })
+    install(Witness(feed), on: connection)
+    connection.onClose { _ in
+      feed.yield("end")
+      feed.finish()
+    }
     var all: [String] = []
     for await step in steps { all.append(step) }
     #expect(all == ["kept", "released", "end"])
   }
 
-  /// Apart, so that nothing here holds the witness any longer.
-  private func install(
-    _ witness: consuming Witness, on connection: ServerConnection, _ feed: AsyncStream<String>.Continuation
-  ) {
+  /// Apart, so that nothing holds the witness any longer once it returns.
+  private func install(_ witness: consuming Witness, on connection: ServerConnection) {
     let witness = witness
     connection.onMessage { [connection] message in
       witness.note(message.text ?? "")
       withExtendedLifetime(connection) {}
-    }
-    connection.onClose { _ in
-      feed.yield("end")
-      feed.finish()
     }
   }
 
