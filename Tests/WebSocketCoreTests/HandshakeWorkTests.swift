@@ -21,6 +21,28 @@ struct HandshakeWorkTests {
     #expect(pieces < whole * 1_000 + 100_000_000, "whole: \(whole) ns, in pieces: \(pieces) ns")
   }
 
+  @Test func `R13: a field of 64 times as many folded lines costs about 64 times as much`() throws {
+    let (few, many) = (try time(ofFoldedLines: 4096), try time(ofFoldedLines: 262_144))
+    // Work that grows with the square would be 4,096 times as much.
+    #expect(many < few * 160, "4,096 lines: \(few) ns, 262,144 lines: \(many) ns")
+  }
+
+  /// The least of three times.
+  private func time(ofFoldedLines count: Int) throws -> Int {
+    var head = Array("HTTP/1.1 400 Bad Request\r\nX: a\r\n".utf8)
+    for _ in 0..<count { head += Array(" b\r\n".utf8) }
+    head += Array("\r\n".utf8)
+    var least = Int.max
+    for _ in 0..<3 {
+      var parser = HTTPHeadParser(.response, maximumBytes: head.count)
+      let before = threadTime()
+      _ = try parser.take(head.span.bytes)
+      _ = try parser.responseHead()
+      least = min(least, threadTime() - before)
+    }
+    return least
+  }
+
   private func runClient(_ pieces: [[UInt8]]) {
     var handshake = ClientHandshake(
       ClientHandshake.Request(target: "/", host: "h"),

@@ -160,10 +160,9 @@ package struct HTTPHeadParser: Sendable {
         continue
       }
       if let first = line.first, ASCII.isOptionalWhitespace(first) {
-        guard kind == .response, var last = fields.popLast() else { throw .malformed(.foldedField) }
+        guard kind == .response, let last = fields.indices.last else { throw .malformed(.foldedField) }
         let more = try Self.fieldValue(line)
-        last.value = String((last.value + " " + more)[...].trimmingOptionalWhitespace)
-        fields.append(last)
+        if !more.isEmpty { fields[last].value += fields[last].value.isEmpty ? more : " " + more }
         continue
       }
       guard let colon = line.firstIndex(of: ASCII.colon) else { throw .malformed(.fieldName) }
