@@ -93,5 +93,5 @@ said=$(timeout 60 .build/debug/websocket cable "ws://127.0.0.1:$(cat "$work/cabl
 echo "cable: $said"
 [[ $(tail -n 1 <<<"$said") == '{"event":"message","message":{"a":1}}' ]]
 status=0
-timeout 5 .build/debug/websocket serve --client-ca "$work/ca.pem" || status=$?
+timeout 60 .build/debug/websocket serve --client-ca "$work/ca.pem" || status=$?
 [[ $status -eq 2 ]]

@@ -7,8 +7,8 @@ import WebSocketTransport
 /// A client of a ``QuoteServer``: prices of products, over one connection.
 ///
 /// The first subscription connects, further ones share the connection, and the last that ends closes it. Prices come one
-/// at a time and in order, on a thread of the handler's or the system's and never inside a call of yours. Given a `ReconnectingSession` as its handler, a client subscribes again
-/// by itself after each loss.
+/// at a time and in order, on a thread of the handler's or the system's and never inside a call of yours. Given a
+/// `ReconnectingSession` as its handler, a client subscribes again by itself after each loss.
 ///
 ///     let client = QuoteClient(url: url)
 ///     client.subscribe(to: "100") { price in print(price ?? "no more prices") }
